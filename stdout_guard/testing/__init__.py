@@ -1,0 +1,1 @@
+"""A server in a child process, conditions, culprit finding, reports and the hostile corpus."""

@@ -1,0 +1,185 @@
+"""The only thing an executor takes: a frozen action that the boundary alone can issue, good for one execution.
+
+Contract: `only_authorized` (or `claim`) is the last door before the outside world. It opens once for each action that
+a `Boundary` issued in this process, and for nothing else: a dict, a copy, a pickle, a subclass or a look-alike is a
+TypeError, because a door that takes a dict will one day be opened too early.
+It stops accidents, not adversaries in the same process.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, NoReturn, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from typing_extensions import Self, override
+
+from stdout_guard.errors import LocalProtocolError
+
+T = TypeVar("T")
+
+FRESH: Final = "fresh"
+CLAIMED: Final = "claimed"
+REVOKED: Final = "revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the authoriser decided. Only ``allowed is True`` lets a call pass; ``reason`` goes to the audit alone.
+
+    ``grant`` is whatever the executor needs to know about the permission (the name of a credential, never its value).
+    """
+
+    allowed: bool
+    reason: str = ""
+    grant: object = field(default=None, repr=False)
+
+
+class AuthorizedAction:
+    """One tool call that passed every stage. Read-only; made by `Boundary` alone; executable once.
+
+    ``arguments`` is deep-frozen (mappings and tuples); `arguments_copy` gives plain dicts and lists.
+    ``client`` is what the peer says of itself (name, version): for the log, never for a decision.
+    """
+
+    __slots__ = ("__weakref__", "arguments", "client", "decision", "name", "request_id", "revision", "serial")
+
+    name: str
+    arguments: Mapping[str, Any]
+    decision: Decision
+    request_id: int | str
+    revision: str
+    client: tuple[str, str] | None
+    serial: int
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self:
+        raise TypeError("AuthorizedAction: only a Boundary makes one; feed it the client's bytes instead")
+
+    def __init_subclass__(cls, **_kwargs: object) -> None:
+        raise TypeError("AuthorizedAction: cannot be subclassed; wrap the executor instead")
+
+    @override
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"AuthorizedAction.{name}: an authorised action is read-only")
+
+    @override
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"AuthorizedAction.{name}: an authorised action is read-only")
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError("AuthorizedAction: a copy would run twice; pass the action itself")
+
+    def __deepcopy__(self, _memo: object) -> NoReturn:
+        raise TypeError("AuthorizedAction: a copy would run twice; pass the action itself")
+
+    @override
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError("AuthorizedAction: cannot be pickled; its permission ends with this process")
+
+    @override
+    def __repr__(self) -> str:
+        return f"<AuthorizedAction #{self.serial} {self.name!r}>"
+
+    def arguments_copy(self) -> dict[str, Any]:
+        """A plain, mutable copy of the arguments (dicts and lists), for the code that builds the real request."""
+        return cast("dict[str, Any]", thaw(self.arguments))
+
+
+_states: WeakKeyDictionary[AuthorizedAction, str] = WeakKeyDictionary()
+_states_lock = threading.Lock()
+
+
+def issue(
+    *,
+    name: str,
+    arguments: Mapping[str, Any],
+    decision: Decision,
+    request_id: int | str,
+    revision: str,
+    client: tuple[str, str] | None,
+    serial: int,
+) -> AuthorizedAction:
+    """For `Boundary` only: make and register one action. ``arguments`` must be frozen already."""
+    values = dict(locals())
+    action = object.__new__(AuthorizedAction)
+    for attribute, value in values.items():
+        object.__setattr__(action, attribute, value)
+    with _states_lock:
+        _states[action] = FRESH
+    return action
+
+
+def claim(action: object) -> AuthorizedAction:
+    """Take the one permission an action carries, right before it is executed.
+
+    Raises TypeError for anything a `Boundary` did not issue, `LocalProtocolError` for a second execution or one that
+    the client cancelled before it started.
+    """
+    if type(action) is not AuthorizedAction:
+        kind = type(action).__name__
+        raise TypeError(f"executor: takes an AuthorizedAction from Boundary.feed, not {kind}; nothing was executed")
+    issued = cast("AuthorizedAction", action)
+    with _states_lock:
+        state = _states.get(issued)
+        if state == FRESH:
+            _states[issued] = CLAIMED
+    if state is None:
+        raise TypeError("executor: this AuthorizedAction was not issued by a Boundary; nothing was executed")
+    if state != FRESH:
+        why = "already executed" if state == CLAIMED else "cancelled by the client before it started"
+        raise LocalProtocolError(f"executor: action {issued.name!r} {why}; an action is executed at most once")
+    return issued
+
+
+def revoke(action: AuthorizedAction) -> bool:
+    """For `Boundary` only: a cancelled action that has not started never will. False: it had started already."""
+    with _states_lock:
+        if _states.get(action) != FRESH:
+            return False
+        _states[action] = REVOKED
+        return True
+
+
+def only_authorized(
+    execute: Callable[[AuthorizedAction], T],
+) -> Callable[[AuthorizedAction], T]:
+    """Wrap an executor (plain or ``async def``) so that it opens once for each issued action and for nothing else."""
+    if inspect.iscoroutinefunction(execute):
+        run = cast("Callable[[AuthorizedAction], Awaitable[Any]]", execute)
+
+        @functools.wraps(execute)
+        async def guarded_async(action: AuthorizedAction) -> Any:
+            return await run(claim(action))
+
+        return cast("Callable[[AuthorizedAction], T]", guarded_async)
+
+    @functools.wraps(execute)
+    def guarded(action: AuthorizedAction) -> T:
+        return execute(claim(action))
+
+    return guarded
+
+
+def freeze(value: Any) -> Any:
+    """A deep, read-only copy of a JSON value: dict to a mapping proxy over a private dict, list to tuple."""
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        return MappingProxyType({key: freeze(member) for key, member in members.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple(freeze(item) for item in cast("list[Any]", value))
+    return value
+
+
+def thaw(value: Any) -> Any:
+    """The opposite of `freeze`: a deep, plain copy that nobody else holds."""
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        return {key: thaw(member) for key, member in members.items()}
+    if isinstance(value, (list, tuple)):
+        return [thaw(item) for item in cast("list[Any]", value)]
+    return value

@@ -14,10 +14,10 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from typing_extensions import Self, override
+from typing_extensions import override
 
 from stdout_guard.errors import LocalProtocolError
 
@@ -123,17 +123,16 @@ def claim(action: object) -> AuthorizedAction:
     if type(action) is not AuthorizedAction:
         kind = type(action).__name__
         raise TypeError(f"executor: takes an AuthorizedAction from Boundary.feed, not {kind}; nothing was executed")
-    issued = cast("AuthorizedAction", action)
     with _states_lock:
-        state = _states.get(issued)
+        state = _states.get(action)
         if state == FRESH:
-            _states[issued] = CLAIMED
+            _states[action] = CLAIMED
     if state is None:
         raise TypeError("executor: this AuthorizedAction was not issued by a Boundary; nothing was executed")
     if state != FRESH:
         why = "already executed" if state == CLAIMED else "cancelled by the client before it started"
-        raise LocalProtocolError(f"executor: action {issued.name!r} {why}; an action is executed at most once")
-    return issued
+        raise LocalProtocolError(f"executor: action {action.name!r} {why}; an action is executed at most once")
+    return action
 
 
 def revoke(action: AuthorizedAction) -> bool:

@@ -1,0 +1,108 @@
+"""What a noisy server's two streams should hold: the lines that strayed, and the names the report must give them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+SERVERS = Path(__file__).parent / "servers"
+PHASES = ("before", "during", "after", "exit")
+KINDS = ("print", "flushed", "buffer", "write", "original", "logging", "warning", "child", "descriptor", "native")
+
+GUARD = "import stdout_guard.auto  # noqa: F401"
+# what stands above the server's first line in each import order; {sdk} is the SDK's own package
+ORDERS = {"bare": "", "guard first": f"{GUARD}\n", "sdk first": f"import {{sdk}}\n{GUARD}\n"}
+
+
+def stage(folder: Path, server: str, order: str, sdk: str) -> Path:
+    """Write server `server` with its guard line (or none) into `folder`, its noise beside it; return its path."""
+    shutil.copy(SERVERS / "noise.py", folder)
+    path = folder / f"{server}_server.py"
+    path.write_text(ORDERS[order].format(sdk=sdk) + (SERVERS / f"{server}.py").read_text("utf-8"), "utf-8")
+    return path
+
+
+def strayed(stdout: bytes) -> set[tuple[str, str]]:
+    """The (phase, kind) of every noise line that reached the wire."""
+    return {(a.decode(), b.decode()) for a, b in re.findall(rb"noise (\w+) (\w+)", stdout)}
+
+
+def unnamed(report: str, server: Path, phases: Iterable[str] = PHASES) -> list[str]:
+    """The noise lines which the report does not name as it must, each with the pattern that was looked for.
+
+    Python writes by file, line and function; a child's line by its program and the line that started it; what reached
+    the descriptor otherwise is tagged, without a guess. The server's own print carries the server's file.
+    """
+    wanted = [(f"noise {phase} {kind}", _pattern(phase, kind)) for phase in phases for kind in KINDS]
+    line = _line_of(server, '"noise async print"')
+    wanted.append(("noise async print", rf"stdout-guard: {re.escape(server.name)}:{line} in \w+: noise async print$"))
+    return [f"{text}: no line like {pattern}" for text, pattern in wanted if not re.search(pattern, report, re.M)]
+
+
+def _pattern(phase: str, kind: str) -> str:
+    text = f"noise {phase} {kind}"
+    line = _line_of(SERVERS / "noise.py", _MARKS[kind])
+    if kind == "warning":  # Python's own format, whichever way it took to stderr
+        return rf"noise\.py:{line}: UserWarning: {text}$"
+    if kind == "child":
+        return rf"^stdout-guard: \[child \d+ echo, started at noise\.py:{line}\]: {text}$"
+    if kind in ("descriptor", "native"):
+        return rf"^stdout-guard: \[fd 1\]: {text}$"
+    return rf"^stdout-guard: noise\.py:{line} in make: {text}$"
+
+
+_MARKS = {kind: f"{{phase}} {kind}" for kind in KINDS} | {"logging": '"noise %s logging"'}
+
+
+def _line_of(path: Path, text: str) -> int:
+    (number,) = [n for n, line in enumerate(path.read_text("utf-8").splitlines(), 1) if text in line]
+    return number
+
+
+def messages(stdout: bytes, framing: str) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """Split a captured stdout into protocol messages and everything that is not one."""
+    return _content_length(stdout) if framing == "content-length" else _lines(stdout)
+
+
+def _lines(data: bytes) -> tuple[list[dict[str, Any]], list[bytes]]:
+    found: list[dict[str, Any]] = []
+    strays: list[bytes] = []
+    for line in data.splitlines(keepends=True):
+        message = _object(line) if line.endswith(b"\n") else None
+        strays.append(line) if message is None else found.append(message)
+    return found, strays
+
+
+def _content_length(data: bytes) -> tuple[list[dict[str, Any]], list[bytes]]:
+    found: list[dict[str, Any]] = []
+    strays: list[bytes] = []
+    header = re.compile(rb"Content-Length: (\d+)\r\n(?:Content-Type: [^\r\n]+\r\n)?\r\n")
+    place = 0
+    while place < len(data):
+        match = header.search(data, place)
+        start = match.start() if match else len(data)
+        if start > place:
+            strays.append(data[place:start])
+        if match is None:
+            break
+        place = match.end() + int(match[1])
+        message = _object(data[match.end() : place])
+        strays.append(data[start:place]) if message is None else found.append(message)
+    return found, strays
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and ("jsonrpc" in value or "type" in value) else None
+
+
+def answered(stdout: bytes, framing: str) -> list[object]:
+    """The ids of all responses, in the order in which they came."""
+    return [m["id"] for m in messages(stdout, framing)[0] if "id" in m and "method" not in m]

@@ -1,0 +1,23 @@
+"""A noisy MCP server on the high-level interface of the Python SDK, version 2."""
+
+import noise
+from mcp.server import MCPServer
+
+server = MCPServer("noisy")
+
+
+@server.tool()
+def shout(text: str) -> str:
+    noise.make("during")
+    return text.upper()
+
+
+@server.tool()
+async def whisper(text: str) -> str:
+    print("noise async print")
+    return text.lower()
+
+
+noise.make("before")
+server.run("stdio")
+noise.make("after")

@@ -1,0 +1,107 @@
+"""Every byte a noisy server writes on stdout, on each SDK: dirty without the guard, clean and accounted for with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import environments
+import pytest
+from real import conversations, drive, expect
+
+SHOUT = conversations.mcp(("shout", {"text": "hello"}), ("whisper", {"text": "HELLO"}))
+HELLO = conversations.lsp(conversations.HOVER, conversations.WHISPER)
+EARLY = {("before", "flushed"), ("before", "descriptor"), ("before", "child")}
+CALL = {("during", kind) for kind in ("flushed", "buffer", "logging", "descriptor", "child")}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A noisy server and what is known of it: `leaks` are lines it must show on an unguarded wire, else the test
+    could not fail; `kept` are phases whose lines the SDK itself keeps from running (it exits before them)."""
+
+    environment: str
+    server: str
+    sdk: str
+    talk: conversations.Messages
+    leaks: frozenset[tuple[str, str]]
+    framing: str = "ndjson"
+    slow: bool = False
+    phases: tuple[str, ...] = expect.PHASES
+
+
+def subject(environment: str, server: str, sdk: str, talk: conversations.Messages, leaks: set[tuple[str, str]], **more):
+    return Subject(environment, server, sdk, talk, frozenset(leaks), **more)
+
+
+LSP = {"framing": "content-length"}
+SUBJECTS = {
+    "mcp 1.30": subject("mcp1", "mcp1", "mcp.server.stdio", SHOUT, EARLY | CALL),
+    "mcp 2.3": subject("newest", "mcp2", "mcp.server.stdio", SHOUT, EARLY),
+    "fastmcp 3.4": subject("mcp1", "fastmcp_any", "fastmcp", SHOUT, EARLY | CALL),
+    "fastmcp 4.2": subject("newest", "fastmcp_any", "fastmcp", SHOUT, EARLY),
+    "pygls 2.1": subject("newest", "pygls2", "pygls.server", HELLO, EARLY | CALL, **LSP),
+    "acp 0.12": subject("newest", "acp_agent", "acp", conversations.acp(), EARLY | CALL),
+    "mcp 1.9": subject("oldest", "mcp1", "mcp.server.stdio", SHOUT, EARLY | CALL, slow=True),
+    "fastmcp 2.14": subject("fastmcp2", "fastmcp_any", "fastmcp", SHOUT, EARLY | CALL, slow=True),
+    "pygls 1.3": subject("oldest", "pygls1", "pygls.server", HELLO, EARLY | CALL, slow=True, **LSP),
+}
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] * entry.slow) for name, entry in SUBJECTS.items()]
+# each buffering with each order at least once, without the whole product
+RUNS = [("guard first", False), ("sdk first", True)]
+MORE_RUNS = [("guard first", True), ("sdk first", False)]
+
+
+def run(entry: Subject, folder: Path, order: str, unbuffered: bool, **settings: str) -> tuple[Path, drive.Run]:
+    """Stage the server in `folder`, talk to it, return its file and the finished run."""
+    server = expect.stage(folder, entry.server, order, entry.sdk)
+    command = [environments.python(entry.environment), server.name]
+    env = drive.environment(unbuffered=unbuffered, **settings)
+    return server, drive.exchange(command, entry.talk, cwd=folder, framing=entry.framing, env=env)
+
+
+def check_clean(entry: Subject, server: Path, done: drive.Run) -> None:
+    requests = [m["id"] for m in entry.talk if "id" in m]
+    found, strays = expect.messages(done.stdout, entry.framing)
+    assert not strays, f"{strays[:3]} on the wire\n{done}"
+    assert expect.answered(done.stdout, entry.framing) == requests, f"{found}\n{done}"
+    assert not [m for m in found if "error" in m], f"{found}\n{done}"
+    missing = expect.unnamed(done.report, server, entry.phases)
+    assert not missing, "\n".join([*missing, str(done)])
+    assert done.status == 0, f"{done}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
+def test_without_the_guard_the_wire_is_dirty(name: str, unbuffered: bool, tmp_path: Path) -> None:
+    """The servers of this file are noisy where they say they are: a clean run with the guard means something."""
+    entry = SUBJECTS[name]
+    _, done = run(entry, tmp_path, "bare", unbuffered)
+    assert entry.leaks <= expect.strayed(done.stdout), f"{entry.leaks - expect.strayed(done.stdout)}\n{done}"
+    assert expect.messages(done.stdout, entry.framing)[1], f"no stray bytes\n{done}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("order", "unbuffered"), RUNS)
+def test_with_the_guard_every_answer_and_nothing_else(name: str, order: str, unbuffered: bool, tmp_path: Path) -> None:
+    """One import, first or after the SDK: stdout holds each answer once and nothing else; stderr names every line."""
+    check_clean(SUBJECTS[name], *run(SUBJECTS[name], tmp_path, order, unbuffered))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SUBJECTS))
+@pytest.mark.parametrize(("order", "unbuffered"), MORE_RUNS)
+def test_the_other_half_of_orders_and_buffering(name: str, order: str, unbuffered: bool, tmp_path: Path) -> None:
+    """The rule does not depend on which import order meets which buffering."""
+    check_clean(SUBJECTS[name], *run(SUBJECTS[name], tmp_path, order, unbuffered))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(SUBJECTS))
+def test_the_channel_without_a_thread(name: str, tmp_path: Path) -> None:
+    """With the plain descriptor channel the wire is as clean; the lines that bypass Python then carry no tag."""
+    entry = SUBJECTS[name]
+    _, done = run(entry, tmp_path, "guard first", False, STDOUT_GUARD_CHANNEL="dup")
+    assert not expect.messages(done.stdout, entry.framing)[1], f"{done}"
+    assert expect.answered(done.stdout, entry.framing) == [m["id"] for m in entry.talk if "id" in m], f"{done}"
+    assert "noise during native" in done.report, f"{done}"

@@ -44,9 +44,6 @@ def lsp(*requests: tuple[str, dict[str, Any]], text: str = "x = 1\n") -> Message
 
 AT_START = {"textDocument": {"uri": "file:///nowhere/example.py"}, "position": {"line": 0, "character": 0}}
 HOVER = ("textDocument/hover", AT_START)
-    "textDocument/hover",
-    {"textDocument": {"uri": "file:///nowhere/example.py"}, "position": {"line": 0, "character": 0}},
-)
 WHISPER = ("workspace/executeCommand", {"command": "noisy.whisper", "arguments": []})
 
 

@@ -77,30 +77,35 @@ class _Refused(Exception):
 _DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
 _STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)
 _LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 _BIG_INTEGER = Note("big-integer", "an integer beyond 2^53 loses digits in JavaScript readers")
 _LINE_SEPARATOR = Note("line-separator", "raw U+2028, U+2029 or U+0085: some readers split lines there; escape it")
 _WIDE = {b"\1\0\1\0": "utf-16-be", b"\0\1\0\1": "utf-16-le", b"\1\1\1\0": "utf-32-be", b"\0\1\1\1": "utf-32-le"}
-_NUMBER_HEAVY = 2048  # bytes from which it pays to look for what the number hooks would find
+_LARGE = 1024  # bytes from which a look at the whole text pays
 
 
 class Decoder:
-    """Strict JSON under one set of options. Keep one for each stream; it is not for several threads at once."""
+    """Strict JSON under one set of options. Keep one for each stream; it is not for several threads at once.
+
+    Two ways to see a member given twice: every object is handed over as pairs (small frames, and whenever in doubt),
+    or the members kept are counted and compared with the keys in the text (large frames).
+    """
 
     def __init__(self, options: Strictness = STRICT, framing: Framing = "ndjson") -> None:
         self._options = options
         self._lines = framing == "ndjson"
+        self._reject_cr = self._lines and options.bare_cr == "reject"
         self._notes: list[Note] = []
         self._doubled: list[dict[str, object]] = []
+        self._kept = 0
         pairs = self._unique if options.dup_keys == "reject" else self._collect
-        self._checked = _scanner(
-            JSONDecoder(
-                object_pairs_hook=pairs, parse_int=self._integer, parse_float=self._float, parse_constant=_no_constant
-            )
-        )
-        self._plain = _scanner(JSONDecoder(object_pairs_hook=pairs, parse_constant=_no_constant))
+        numbers: dict[str, Any] = {"parse_int": self._integer, "parse_float": self._float}
+        self._pairs = _scanner(object_pairs_hook=pairs, **numbers)
+        self._pairs_plain = _scanner(object_pairs_hook=pairs)
+        self._counted = _scanner(object_hook=self._count, **numbers)
+        self._counted_plain = _scanner(object_hook=self._count)
 
     def decode(self, body: bytes) -> Decoded | Fault:
         """The one JSON value that ``body`` is, or the first reason why it is not."""
@@ -108,65 +113,82 @@ class Decoder:
             text = body.decode("utf-8")
         except UnicodeDecodeError as error:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
-        ascii_only = text.isascii()
-        if not ascii_only and text[0] == "\ufeff":
-            return Fault("byte-order-mark", "encoding", "starts with a byte order mark")
-        if b"\0" in body and (name := _wide_encoding(body)):
-            return Fault("not-utf-8", "encoding", f"this is {name}")
-        if body.count(b"[") + body.count(b"{") > self._options.max_depth and (fault := self._too_deep(body)):
+        many = len(body) > self._options.max_depth and _many_brackets(body, self._options.max_depth)
+        if many and (fault := self._too_deep(body)):
             return fault
         try:
-            return self._parse(body, text, ascii_only)
+            start = 0 if body[:1] == b"{" else len(text) - len(text.lstrip(_SPACE))
+            value, end = self._scan(body, text, start, many) if len(body) > _LARGE else self._pairs(text, start)
+            if end != len(text) and text[end:].strip(_SPACE):
+                return self._not_json(body, text, "more after the JSON value", end)
+            if self._reject_cr and b"\r" in body:
+                return Fault("bare-cr", "json", "a carriage return inside the line: some readers end the line there")
+            if self._doubled or self._notes or b"\\" in body or not text.isascii():
+                return self._finish(body, text, value)
+            return Decoded(value)
+        except StopIteration as stop:
+            return self._not_json(body, text, "no JSON value", cast("int", stop.value))
+        except JSONDecodeError as error:
+            return self._not_json(body, text, error.msg, error.pos)
         except _Refused as refused:
             return refused.fault
         except RecursionError:
             return Fault("too-deep", "limits", "nested deeper than the parser follows")
         finally:
-            if self._notes:
-                self._notes = []
-            if self._doubled:
-                self._doubled = []
+            if self._doubled or self._notes:
+                self._doubled, self._notes = [], []
 
-    def _parse(self, body: bytes, text: str, ascii_only: bool) -> Decoded | Fault:
-        start = 0 if text[:1] in ("{", "[") else len(text) - len(text.lstrip(_SPACE))
-        scan = self._plain if len(body) > _NUMBER_HEAVY and _numbers_harmless(body) else self._checked
-        try:
-            value, end = scan(text, start)
-        except StopIteration as stop:
-            return self._not_json(body, text, "no JSON value", cast("int", stop.value))
-        except JSONDecodeError as error:
-            return self._not_json(body, text, error.msg, error.pos)
-        if end != len(text) and text[end:].strip(_SPACE):
-            return self._not_json(body, text, "more after the JSON value", end)
-        if self._lines and self._options.bare_cr == "reject" and b"\r" in body:
-            return Fault("bare-cr", "json", "a carriage return inside the line: some readers end the line there")
+    def _scan(self, body: bytes, text: str, start: int, many: bool) -> tuple[object, int]:
+        plain = _numbers_harmless(body)
+        keys = _count_keys(body) if many and self._options.dup_keys == "reject" else -1
+        if keys >= 0:
+            self._kept = 0
+            found = (self._counted_plain if plain else self._counted)(text, start)
+            if self._kept == keys:
+                return found
+            self._notes.clear()
+        return (self._pairs_plain if plain else self._pairs)(text, start)
+
+    def _finish(self, body: bytes, text: str, value: object) -> Decoded | Fault:
+        """The rarer questions: half surrogates, line separators, doubled members, notes."""
         if self._doubled and (fault := self._doubled_envelope(value)):
             return fault
-        if b"\\u" in body and self._options.surrogates == "reject" and _SURROGATE.search(body) and not _encodes(value):
+        escaped = self._options.surrogates == "reject" and b"\\" in body and _SURROGATE.search(body)
+        if escaped and not _encodes(value):
             return Fault("lone-surrogate", "json", "an escape names half a surrogate pair: no such character")
-        if not ascii_only and any(separator in text for separator in _LINE_SEPARATORS):
+        if not text.isascii() and any(separator in text for separator in _LINE_SEPARATORS):
             if self._options.line_seps == "reject":
                 return Fault("line-separator", "json", _LINE_SEPARATOR.why)
             self._notes.append(_LINE_SEPARATOR)
-        return Decoded(value, tuple(dict.fromkeys(self._notes)) if self._notes else ())
+        return Decoded(value, tuple(dict.fromkeys(self._notes)))
 
     def _not_json(self, body: bytes, text: str, reason: str, at: int) -> Fault:
-        """Name what breaks line framing; everything else is simply not JSON."""
+        """Name what breaks the encoding or the line framing; everything else is simply not JSON."""
+        if text[:1] == "\ufeff":
+            return Fault("byte-order-mark", "encoding", "starts with a byte order mark")
+        if b"\0" in body and (name := _WIDE.get(bytes(byte == 0 for byte in body[:4]))):
+            return Fault("not-utf-8", "encoding", f"this is {name}")
         if self._lines and _HEADER.match(body):
             return Fault("content-length-framing", "framing", "a Content-Length header on a newline-delimited channel")
         cut = text.rstrip(_SPACE)
-        if self._lines and cut[:1] in ("{", "[") and cut and at >= len(cut):
+        if self._lines and cut and at >= len(cut) and cut.lstrip(_SPACE)[0] in "{[":
             return Fault("embedded-newline", "framing", "the line ends between the tokens of an unfinished JSON value")
-        return Fault("not-json", "json", f"{reason[:1].lower()}{reason[1:]} at character {at}")
+        return Fault("not-json", "json", f"{reason[:1].lower()}{reason[1:]} (character {at})")
 
     def _too_deep(self, body: bytes) -> Fault | None:
         """Depth from the brackets outside strings, before anything recursive sees the text."""
         brackets = _brackets(body)
+        if _collapses(brackets, self._options.max_depth):
+            return None
         if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) <= self._options.max_depth:
             return None
         if brackets.count(b"[") != brackets.count(b"]") or brackets.count(b"{") != brackets.count(b"}"):
             return Fault("not-json", "json", "brackets are opened and never closed, or the reverse")
         return Fault("too-deep", "limits", f"nested deeper than {self._options.max_depth}")
+
+    def _count(self, value: dict[str, object]) -> dict[str, object]:
+        self._kept += len(value)
+        return value
 
     def _unique(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
@@ -216,8 +238,8 @@ def decode(body: bytes, options: Strictness = STRICT, framing: Framing = "ndjson
 _Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
 
 
-def _scanner(decoder: JSONDecoder) -> _Scan:
-    return cast("_Scan", cast("Any", make_scanner)(decoder))
+def _scanner(**hooks: Any) -> _Scan:
+    return cast("_Scan", cast("Any", make_scanner)(JSONDecoder(parse_constant=_no_constant, **hooks)))
 
 
 def _no_constant(name: str) -> object:
@@ -232,26 +254,58 @@ def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
 
 def _numbers_harmless(body: bytes) -> bool:
     """True when the frame is full of digits, yet no number in it is long or large enough for the hooks to matter."""
-    sample = body[::8].translate(_DIGITS)
-    if sample.count(b"0") * 4 < len(sample):
+    sample = body[::32].translate(_DIGITS)
+    if sample.count(b"0") * 6 < len(sample):
         return False  # few numbers: the hooks cost less than reading every byte
     digits = body.translate(_DIGITS, b"+")
     return b"0" * 16 not in digits and b"e000" not in digits
 
 
+def _count_keys(body: bytes) -> int:
+    """At least as many as there are keys in the text (values that start with a colon count too); -1: cannot say.
+
+    A key's closing quote stands before its colon; space between the two, or an escaped quote before a colon inside a
+    string, makes counting ``":`` worthless.
+    """
+    if b"\t" in body or b"\r" in body or b"\n" in body or b'" ' in body or (b"\\" in body and b'\\":' in body):
+        return -1
+    return body.count(b'":')
+
+
+def _many_brackets(body: bytes, limit: int) -> bool:
+    """Whether more than ``limit`` brackets open, strings included; in long text looking for each is faster."""
+    if len(body) < _LARGE:
+        return body.count(b"{") + body.count(b"[") > limit
+    count = 0
+    for bracket in (b"{", b"["):
+        at = body.find(bracket)
+        while at >= 0:
+            count += 1
+            if count > limit:
+                return True
+            at = body.find(bracket, at + 1)
+    return False
+
+
 def _brackets(body: bytes) -> bytes:
     """The brackets of ``body`` that stand outside strings."""
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if b"\\" in body and b'\\"' in body:
+        if b"\\\\" in body:
+            body = body.replace(b"\\\\", b"")
+        body = body.replace(b'\\"', b"")
     structure = body.translate(None, _STRUCTURE).replace(b'""', b"")
     if b'"' in structure:  # a string holds brackets: the pairs removed above need not have been opening and closing
         structure = b"".join(body.translate(None, _STRUCTURE).split(b'"')[::2])
     return structure
 
 
-def _wide_encoding(body: bytes) -> str | None:
-    """UTF-16 or UTF-32 by the zeros of the first four bytes, as RFC 4627 section 3 tells them apart."""
-    return _WIDE.get(bytes(byte == 0 for byte in body[:4]))
+def _collapses(brackets: bytes, limit: int) -> bool:
+    """Whether taking out matched neighbours a few times leaves nothing: cheap, and true of every ordinary frame."""
+    for _ in range(min(limit, 16)):
+        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if not brackets:
+            return True
+    return False
 
 
 _unescaped = JSONEncoder(ensure_ascii=False, check_circular=False).encode

@@ -1,0 +1,3 @@
+"""Placeholder"""
+def investigate(server, outcomes):
+    return

@@ -1,0 +1,139 @@
+"""What /proc knows about a server's processes: who holds a pipe, whose stderr is the wire, who is idle.
+
+Linux; elsewhere, and for processes of other users, the answers are empty or "not idle", never an error.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import signal
+import termios
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process which still has the write end of one of our pipes open."""
+
+    pid: int
+    command: str
+    fds: tuple[int, ...]
+
+
+def command_line(pid: int) -> str:
+    """The process' arguments joined by blanks, or its short name, or ``?``."""
+    for name in ("cmdline", "comm"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
+            text = file.read(4096).replace(b"\0", b" ").strip().decode("utf-8", "backslashreplace")
+            if text:
+                return text
+    return "?"
+
+
+def _processes() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                yield int(name)
+
+
+def _links(pid: int) -> Iterator[tuple[int, str]]:
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                yield int(name), os.readlink(f"{folder}/{name}")
+
+
+def identity(fd: int) -> str:
+    """How /proc names what ``fd`` points to; for the master of a terminal: its slave."""
+    with contextlib.suppress(OSError):
+        return os.ptsname(fd) if os.isatty(fd) else os.readlink(f"/proc/self/fd/{fd}")
+    return ""
+
+
+def holders(fds: Sequence[int]) -> tuple[Holder, ...]:
+    """Every process but ours that has one of these pipes open."""
+    wanted = {identity(fd) for fd in fds} - {""}
+    found: list[Holder] = []
+    for pid in _processes():
+        if pid == os.getpid():
+            continue
+        held = tuple(sorted(fd for fd, target in _links(pid) if target in wanted))
+        if held:
+            found.append(Holder(pid, command_line(pid), held))
+    return tuple(found)
+
+
+def end(survivors: Sequence[Holder]) -> None:
+    """Kill processes that outlived their server while holding its pipes (they can only be its descendants)."""
+    for holder in survivors:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(holder.pid, signal.SIGKILL)
+
+
+def _stat(pid: int) -> list[str] | None:
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="latin-1") as file:
+        return file.read().rsplit(")", 1)[1].split()
+    return None
+
+
+def session_members(leader: int) -> tuple[int, ...]:
+    """The processes of the session that ``leader`` began."""
+    found: list[int] = []
+    for pid in _processes():
+        fields = _stat(pid)
+        if fields is not None and int(fields[3]) == leader:
+            found.append(pid)
+    return tuple(found)
+
+
+def merged(leader: int, wire: int) -> tuple[Holder, ...]:
+    """The processes of the session whose descriptor 2 is the wire (the other end of our descriptor ``wire``)."""
+    target = identity(wire)
+    found: list[Holder] = []
+    for pid in session_members(leader):
+        held = tuple(sorted(fd for fd, link in _links(pid) if link == target))
+        if target and 2 in held:
+            found.append(Holder(pid, command_line(pid), held))
+    return tuple(found)
+
+
+class Idleness:
+    """For how long a session has used no processor time, written nothing, and left no input untaken."""
+
+    def __init__(self, leader: int, stdin: int | None) -> None:
+        self._leader = leader
+        self._stdin = stdin
+        self._seen: tuple[object, ...] = ()
+        self._since = time.monotonic()
+
+    def seconds(self, written: int) -> float:
+        """Seconds of idleness so far; ``written`` is anything that changes when the server writes."""
+        now = time.monotonic()
+        state = (written, self._pending(), *self._processor_times())
+        if state != self._seen or self._pending() > 0:
+            self._seen, self._since = state, now
+        return now - self._since
+
+    def _pending(self) -> int:
+        if self._stdin is None:
+            return 0
+        count = array.array("i", [0])
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._stdin, termios.FIONREAD, count)
+        return count[0]
+
+    def _processor_times(self) -> tuple[object, ...]:
+        times: list[object] = []
+        for pid in session_members(self._leader):
+            fields = _stat(pid)
+            if fields is not None:
+                waiting = fields[0] in "SZ"  # running, or waiting for a disk: not idle
+                times.append((pid, fields[11], fields[12], True if waiting else time.monotonic()))
+        return tuple(times)

@@ -1,0 +1,296 @@
+"""A server as a child process: its own group, three pipes, every byte time-stamped, an end that always comes.
+
+Rules: nothing here interprets a byte. Every wait has a deadline. The end is close stdin, grace, SIGTERM, SIGKILL, and
+only then both pipes are read to end of file or a deadline, because noise at exit comes after the last answer. A process
+which still holds the wire by then is named and ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+import tty
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from stdout_guard.testing import proc
+
+T = TypeVar("T")
+MAX_KEPT = 64 * 1024 * 1024  # bytes of one stream kept in memory; the rest is counted
+StderrKind = Literal["pipe", "unread"]
+StdoutKind = Literal["pipe", "pty"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one read returned; ``at`` is in seconds since the start of the process."""
+
+    at: float
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait."""
+
+    start: float = 30.0
+    answer: float = 20.0
+    quiet: float = 5.0
+    grace: float = 5.0
+    term: float = 2.0
+    drain: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How it ended: exit status (negative: signal), who made it end, after how long, and who held the pipes."""
+
+    returncode: int | None
+    how: Literal["by itself", "SIGTERM", "SIGKILL"]
+    seconds: float
+    survivors: tuple[proc.Holder, ...] = ()
+    eof: bool = True
+
+
+@dataclass
+class Stream:
+    """One captured stream: its chunks, and whether its end was seen."""
+
+    chunks: list[Chunk] = field(default_factory=list[Chunk])
+    size: int = 0
+    lost: int = 0
+    eof: bool = False
+
+    def bytes(self) -> bytes:
+        """All that was kept."""
+        return b"".join(chunk.data for chunk in self.chunks)
+
+
+class ServerProcess:
+    """Start ``command`` and hold its three streams.
+
+    ``env`` is the whole environment. ``stderr="unread"`` leaves its pipe full until the end; ``stdout="pty"`` gives the
+    server a raw terminal there; ``wire_variable`` names a variable that tells it its stdout's ``st_dev:st_ino``.
+    Use as a context manager: leaving it always ends the process group.
+    Raises OSError when the command cannot be started.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        stderr: StderrKind = "pipe",
+        stdout: StdoutKind = "pipe",
+        limits: Limits | None = None,
+        wire_variable: str | None = None,
+    ) -> None:
+        self.command = tuple(command)
+        self.limits = limits or Limits()
+        self.stdout = Stream()
+        self.stderr = Stream()
+        self.stdin = bytearray()
+        self._changed = threading.Condition()
+        self._read_stderr = threading.Event()
+        if stderr == "pipe":
+            self._read_stderr.set()
+        self._ending: Ending | None = None
+        self.started = time.monotonic()
+        out_read, out_write = _terminal() if stdout == "pty" else os.pipe()
+        if wire_variable is not None:
+            status = os.fstat(out_write)
+            env = {**(os.environ if env is None else env), wire_variable: f"{status.st_dev}:{status.st_ino}"}
+        try:
+            self._child = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=out_write,
+                stderr=subprocess.PIPE,
+                env=None if env is None else dict(env),
+                cwd=cwd,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(out_read)
+            raise
+        finally:
+            os.close(out_write)
+        assert self._child.stdin is not None and self._child.stderr is not None
+        self.pid = self._child.pid
+        self._stdin: int | None = os.dup(self._child.stdin.fileno())
+        self._child.stdin.close()
+        os.set_blocking(self._stdin, False)
+        self._err_read = os.dup(self._child.stderr.fileno())
+        self._child.stderr.close()
+        self._out_read = out_read
+        self._readers = [
+            threading.Thread(target=self._read, args=(out_read, self.stdout, None), daemon=True),
+            threading.Thread(target=self._read, args=(self._err_read, self.stderr, self._read_stderr), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self) -> ServerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish(grace=0.0)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def wire(self) -> int:
+        """Our end of the server's stdout."""
+        return self._out_read
+
+    @property
+    def running(self) -> bool:
+        """Whether the first process of the group still runs."""
+        return self._child.poll() is None
+
+    def _read(self, fd: int, stream: Stream, gate: threading.Event | None) -> None:
+        if gate is not None:
+            gate.wait()
+        while True:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:  # a terminal says EIO where a pipe says end of file
+                data = b""
+            with self._changed:
+                if not data:
+                    stream.eof = True
+                elif stream.size + len(data) > MAX_KEPT:
+                    stream.lost += len(data)
+                else:
+                    stream.chunks.append(Chunk(self.elapsed, data))
+                    stream.size += len(data)
+                self._changed.notify_all()
+            if not data:
+                return
+
+    def send(self, data: bytes, timeout: float) -> bool:
+        """Write to the server's stdin; False when it is closed, or not taken within ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        view = memoryview(data)
+        while view:
+            if self._stdin is None:
+                return False
+            try:
+                count = os.write(self._stdin, view)
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+                poller = select.poll()
+                poller.register(self._stdin, select.POLLOUT)
+                if left <= 0 or (not poller.poll(min(left, 0.5) * 1000) and not self.running):
+                    return False
+                continue
+            except OSError:
+                return False
+            self.stdin += view[:count]
+            view = view[count:]
+        return True
+
+    def close_stdin(self) -> None:
+        """End of input for the server."""
+        if self._stdin is not None:
+            os.close(self._stdin)
+            self._stdin = None
+
+    def wait_for(self, found: Callable[[], T | None], timeout: float, quiet: float | None = None) -> T | None:
+        """Call ``found`` after each arrival until it answers; None at end of file, deadline or ``quiet`` idleness.
+
+        Idle means: for ``quiet`` seconds the group used no processor time, had taken all of its input, and wrote
+        nothing to stdout. A slow start (imports, a busy machine) is therefore not idle.
+        """
+        deadline = time.monotonic() + timeout
+        idle = proc.Idleness(self.pid, self._stdin)
+        with self._changed:
+            while True:
+                result = found()
+                if result is not None or self.stdout.eof:
+                    return result
+                left = deadline - time.monotonic()
+                if left <= 0 or (quiet is not None and idle.seconds(self.stdout.size) >= quiet):
+                    return None
+                self._changed.wait(min(left, 0.25))
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def finish(self, grace: float | None = None, first: signal.Signals | None = None) -> Ending:
+        """Close stdin (or send ``first`` with stdin open), escalate, read both pipes to their end. Idempotent."""
+        if self._ending is not None:
+            return self._ending
+        began = time.monotonic()
+        if first is None:
+            self.close_stdin()
+        else:
+            self.signal(first)
+        limits = self.limits
+        how: Literal["by itself", "SIGTERM", "SIGKILL"] = "by itself"
+        if not self._wait_exit(limits.grace if grace is None else grace):
+            how = "SIGTERM"
+            self.signal(signal.SIGTERM)
+            if not self._wait_exit(limits.term):
+                how = "SIGKILL"
+                self.signal(signal.SIGKILL)
+                self._wait_exit(10.0)
+        seconds = time.monotonic() - began
+        self.close_stdin()
+        self._read_stderr.set()
+        eof = self._drained(limits.drain)
+        survivors: tuple[proc.Holder, ...] = ()
+        if not eof:
+            survivors = proc.holders((self._out_read, self._err_read))
+            self.signal(signal.SIGKILL)
+            proc.end(survivors)
+            self._drained(limits.drain)
+        self._release()
+        self._ending = Ending(self._child.poll(), how, seconds, survivors, eof)
+        return self._ending
+
+    def _wait_exit(self, seconds: float) -> bool:
+        if self._child.poll() is not None:
+            return True
+        handle = os.pidfd_open(self.pid)
+        try:
+            select.select([handle], [], [], max(seconds, 0))
+        finally:
+            os.close(handle)
+        return self._child.poll() is not None
+
+    def _drained(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while not (self.stdout.eof and self.stderr.eof):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def _release(self) -> None:
+        for reader, fd in zip(self._readers, (self._out_read, self._err_read), strict=True):
+            reader.join(0.2)
+            if not reader.is_alive():  # else somebody out of reach still holds the pipe: leave it to the reader
+                os.close(fd)
+
+
+def _terminal() -> tuple[int, int]:
+    """A pseudo-terminal in raw mode: isatty() is true, no byte is translated."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    return master, slave

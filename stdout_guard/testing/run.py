@@ -1,0 +1,163 @@
+"""One run: a server, a condition, its script; everything that was written, and when."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stdout_guard.testing.conditions import Condition
+from stdout_guard.testing.dialogue import Dialogue, Mark
+from stdout_guard.testing.process import Ending, Limits, ServerProcess
+from stdout_guard.testing.protocols import PROTOCOLS, Protocol
+from stdout_guard.testing.steps import Call, Session, perform
+
+Env = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Server:
+    """What is tested: the command of production, its environment, and what the script needs to know.
+
+    ``env`` is laid over the gate's own environment (``None`` unsets). ``effects`` are paths that must not change while
+    refused lines are sent. ``exits`` are the exit statuses that are right after end of input. ``isolated`` leaves out
+    the variables through which a checkout could be imported.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    protocol: Protocol = PROTOCOLS["mcp"]
+    env: Env = field(default_factory=dict[str, str | None])
+    cwd: str | None = None
+    calls: tuple[Call, ...] = ()
+    effects: tuple[str, ...] = ()
+    exits: tuple[int, ...] = (0,)
+    limits: Limits = field(default_factory=Limits)
+    isolated: bool = False
+
+
+@dataclass
+class Run:
+    """What one start of the server under one condition gave. ``error`` is set when it could not be started."""
+
+    server: Server
+    condition: Condition
+    command: tuple[str, ...]
+    cwd: str
+    changes: dict[str, str | None]
+    number: int = 1
+    error: str | None = None
+    stdin: bytes = b""
+    sent: bytes = b""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    lost: int = 0
+    seconds: float = 0.0
+    session: Session | None = None
+    protocol: Protocol = PROTOCOLS["mcp"]
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the process ended; None when it never began."""
+        return None if self.session is None else self.session.ending
+
+    @property
+    def marks(self) -> Sequence[Mark]:
+        """The steps' windows on stdout, in order."""
+        return () if self.session is None else self.session.dialogue.marks
+
+    def step_at(self, offset: int) -> str:
+        """The step during which the byte at ``offset`` of stdout came."""
+        for mark in self.marks:
+            if offset < mark.end:
+                return mark.step
+        return self.marks[-1].step if self.marks else "start-up"
+
+
+_CHECKOUT_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__", "NODE_PATH")
+
+
+def base_environment(server: Server) -> dict[str, str]:
+    """The gate's environment, without the ways to a checkout for an isolated server."""
+    return {k: v for k, v in os.environ.items() if not (server.isolated and k in _CHECKOUT_VARIABLES)}
+
+
+def execute(
+    server: Server, condition: Condition, extra_env: Env | None = None, wire_variable: str | None = None
+) -> list[Run]:
+    """Run ``server`` under ``condition`` as often as it says; ``extra_env`` is laid over everything."""
+    with tempfile.TemporaryDirectory(prefix="stdout-guard-", ignore_cleanup_errors=True) as folder:
+        changes = {**server.env, **condition.env, **(extra_env or {})}
+        changes = {k: None if v is None else v.replace("{tmp}", folder) for k, v in changes.items()}
+        with _folder(server, condition) as cwd:
+            command = absolute(server.command, server.cwd) if cwd != _home(server) else server.command
+            if "-m" in command and cwd != _home(server) and not server.isolated:
+                old = changes.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+                changes["PYTHONPATH"] = os.pathsep.join(filter(None, (old, _home(server))))
+            blank = Run(server, condition, (*condition.wrap, *command, *condition.arguments), cwd, changes)
+            return [_once(replace(blank, number=number + 1), wire_variable) for number in range(condition.runs)]
+
+
+def _once(run: Run, wire_variable: str | None) -> Run:
+    server, condition = run.server, run.condition
+    env = base_environment(server)
+    for name, value in run.changes.items():
+        env.pop(name, None)
+        if value is not None:
+            env[name] = value
+    began = time.monotonic()
+    program = run.command[len(condition.wrap)]
+    if shutil.which(program, path=env.get("PATH")) is None and not os.path.exists(os.path.join(run.cwd, program)):
+        run.error = f"{program!r} is not a program that can be found"
+        return run
+    try:
+        process = ServerProcess(
+            run.command,
+            env=env,
+            cwd=run.cwd,
+            stderr=condition.stderr,
+            stdout=condition.stdout,
+            limits=server.limits,
+            wire_variable=wire_variable,
+        )
+    except (OSError, ValueError) as error:
+        run.error = f"the command could not be started: {error}"
+        return run
+    with process:
+        run.session = Session(Dialogue(process, server.protocol), server.calls, server.effects)
+        perform(run.session, condition.script)
+    run.seconds = time.monotonic() - began
+    run.protocol = run.session.dialogue.protocol
+    run.stdin, run.sent = bytes(process.stdin), bytes(run.session.dialogue.sent)
+    run.stdout, run.stderr, run.lost = process.stdout.bytes(), process.stderr.bytes(), process.stdout.lost
+    return run
+
+
+def _home(server: Server) -> str:
+    return os.path.abspath(server.cwd or os.getcwd())
+
+
+@contextlib.contextmanager
+def _folder(server: Server, condition: Condition) -> Iterator[str]:
+    if condition.cwd == "read-only":
+        yield "/proc" if os.path.isdir("/proc") else "/"  # refuses even the superuser
+    elif condition.cwd == "empty":
+        with tempfile.TemporaryDirectory(prefix="stdout-guard-cwd-", ignore_cleanup_errors=True) as folder:
+            yield folder
+    else:
+        yield _home(server)
+
+
+def absolute(command: Sequence[str], cwd: str | None) -> tuple[str, ...]:
+    """The command with its relative paths made absolute, so that it means the same in another folder."""
+    home = os.path.abspath(cwd or os.getcwd())
+    words: list[str] = []
+    for number, word in enumerate(command):
+        path = os.path.join(home, word)
+        looks = "/" in word if number == 0 else not word.startswith("-")
+        words.append(path if looks and not os.path.isabs(word) and os.path.exists(path) else word)
+    return tuple(words)

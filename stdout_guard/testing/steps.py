@@ -1,0 +1,246 @@
+"""The steps of a scripted session: a table of verbs; a script is a sequence of their names.
+
+A step may take a number of seconds behind a colon (``idle:4``). Users add a verb with a line in ``STEPS``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stdout_guard.testing import proc
+from stdout_guard.testing.dialogue import Dialogue, Mark, Message
+from stdout_guard.testing.process import Ending
+from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json
+
+HOSTILE = "stdout-guard-hostile-"
+_SAFE_VERBS = {
+    "clock", "count", "current", "describe", "echo", "find", "get", "help", "info", "list", "now", "ping", "query",
+    "read", "search", "show", "status", "time", "version",
+}  # fmt: skip
+_RISKY_VERBS = {"add", "create", "delete", "drop", "kill", "remove", "reset", "run", "send", "set", "stop", "write"}
+
+
+class SessionOver(Exception):
+    """The server is gone or silent: the rest of the script has nobody to talk to."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What to call: a tool (MCP) or a method, with its arguments or params."""
+
+    name: str
+    arguments: Json = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class Session:
+    """One run of a script: what was asked for, and what was learnt on the way."""
+
+    dialogue: Dialogue
+    calls: Sequence[Call] = ()
+    effects: Sequence[str] = ()
+    opened: bool = False
+    unanswered: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+    tools: list[Json] = field(default_factory=list[Json])
+    merged: tuple[proc.Holder, ...] = ()
+    touched: tuple[str, ...] = ()
+    hostile: list[bytes] = field(default_factory=list[bytes])
+    closed_after_hostile: bool = False
+    ended_in: str | None = None
+    ending: Ending | None = None
+
+
+def handshake(session: Session, _: float) -> None:
+    """Open the session in the era that the server speaks."""
+    dialogue = session.dialogue
+    opening = dialogue.protocol.opening
+    if opening is None:
+        session.opened = True
+        return
+    began = dialogue.process.elapsed
+    answer = dialogue.request(*opening, timeout=dialogue.process.limits.start)
+    if answer is not None and "error" in answer.content and dialogue.protocol.name in FALLBACK:
+        session.notes.append(f"{opening[0]} was refused: the session goes on without it")
+        dialogue.protocol = replace(PROTOCOLS[FALLBACK[dialogue.protocol.name]], framing=dialogue.protocol.framing)
+        answer = dialogue.request(*dialogue.protocol.opening or opening, timeout=dialogue.process.limits.start)
+    end = dialogue.process.stdout.size if answer is None else answer.end
+    dialogue.marks.append(Mark("start-up", end, dialogue.process.elapsed - began, answer is not None))
+    session.merged = proc.merged(dialogue.process.pid, dialogue.process.wire)
+    if answer is None:
+        session.unanswered.append(opening[0])
+        raise SessionOver
+    session.opened = "result" in answer.content
+    if dialogue.protocol.opened is not None:
+        with dialogue.step("initialized"):
+            dialogue.notify(*dialogue.protocol.opened)
+
+
+def listing(session: Session, _: float) -> None:
+    """Ask for the tools."""
+    dialogue = session.dialogue
+    if dialogue.protocol.listing is None:
+        return
+    with dialogue.step("list"):
+        answer = _ask(session, dialogue.protocol.listing, None)
+    found: Any = _result(answer).get("tools", [])
+    session.tools = [tool for tool in found if isinstance(tool, dict)] if isinstance(found, list) else []
+
+
+def call(session: Session, _: float) -> None:
+    """Call what the user chose, or the first tool that looks safe."""
+    chosen = chosen_calls(session)
+    if not chosen and session.dialogue.protocol.calling is not None:
+        session.notes.append("no tool was called: none looks safe without arguments; choose one (--call 'NAME={...}')")
+    for one in chosen:
+        with session.dialogue.step(f"call {one.name}"):
+            answer = _ask(session, *session.dialogue.protocol.calls(one.name, one.arguments))
+        if answer is not None and ("error" in answer.content or _result(answer).get("isError")):
+            session.notes.append(f"the call of {one.name!r} was answered with an error")
+
+
+def hostile(session: Session, _: float) -> None:
+    """Send the article's malformed lines; none may be executed, and the server may close or go on."""
+    dialogue = session.dialogue
+    if dialogue.protocol.framing != "ndjson" or dialogue.protocol.opening is None:
+        return
+    before = snapshot(session.effects)
+    session.hostile = hostile_lines(session)
+    with dialogue.step("hostile lines", fenced=False):
+        for line in session.hostile:
+            dialogue.write(line, well_formed=False)
+        if not dialogue.fence():
+            session.closed_after_hostile = dialogue.process.stdout.eof or not dialogue.process.running
+            if not session.closed_after_hostile:
+                session.unanswered.append("the first request after the hostile lines")
+    after = snapshot(session.effects)
+    session.touched = tuple(path for path in session.effects if before[path] != after[path])
+
+
+def idle(session: Session, seconds: float) -> None:
+    """Say nothing for a while."""
+    with session.dialogue.step("idle", fenced=session.opened):
+        session.dialogue.process.wait_for(lambda: None, seconds or 1.0)
+
+
+def leave(session: Session, _: float) -> None:
+    """Take leave where the protocol has words for it."""
+    protocol = session.dialogue.protocol
+    if protocol.farewell is not None:
+        with session.dialogue.step(protocol.farewell):
+            _ask(session, protocol.farewell, None)
+    if protocol.leaving is not None:
+        session.dialogue.notify(protocol.leaving)
+
+
+def close(session: Session, _: float) -> None:
+    """Close stdin and read both pipes to their end."""
+    _finish(session, "exit", None)
+
+
+def sigterm(session: Session, _: float) -> None:
+    """SIGTERM while stdin is open."""
+    _finish(session, "SIGTERM", signal.SIGTERM)
+
+
+STEPS: dict[str, Callable[[Session, float], None]] = {
+    "handshake": handshake,
+    "list": listing,
+    "call": call,
+    "hostile": hostile,
+    "idle": idle,
+    "leave": leave,
+    "close": close,
+    "sigterm": sigterm,
+}
+
+
+def perform(session: Session, script: Sequence[str]) -> None:
+    """Run the script; whatever happens, the last step's end of the process takes place."""
+    process = session.dialogue.process
+    for word in script[:-1]:
+        name, _, seconds = word.partition(":")
+        try:
+            STEPS[name](session, float(seconds or 0))
+            over = process.stdout.eof
+        except SessionOver:
+            over = True
+        if over:
+            gone = process.stdout.eof or not process.running
+            session.ended_in = word if gone and name != "leave" else None
+            break
+    STEPS[script[-1].partition(":")[0]](session, 0.0)
+
+
+def chosen_calls(session: Session) -> list[Call]:
+    """The user's calls, or the first tool that is marked or named as reading only and needs no argument."""
+    if session.calls:
+        return list(session.calls)
+    return [Call(str(tool["name"])) for tool in session.tools if _looks_safe(tool)][:1]
+
+
+def _looks_safe(tool: Json) -> bool:
+    schema, hints = tool.get("inputSchema"), tool.get("annotations")
+    if not isinstance(tool.get("name"), str) or (isinstance(schema, dict) and schema.get("required")):
+        return False
+    if isinstance(hints, dict) and isinstance(hints.get("readOnlyHint"), bool):
+        return bool(hints["readOnlyHint"])
+    words = set(str(tool["name"]).lower().replace("-", "_").split("_"))
+    return bool(words & _SAFE_VERBS) and not words & _RISKY_VERBS
+
+
+def hostile_lines(session: Session) -> list[bytes]:
+    """Lines that must never be executed: the first three are no JSON, the fourth no object, two are no requests."""
+    protocol, chosen = session.dialogue.protocol, chosen_calls(session)
+    method, params = protocol.listing or "stdout-guard/none", None
+    if chosen:
+        method, params = protocol.calls(chosen[0].name, chosen[0].arguments)
+    request = {"method": method, "params": protocol.params(params) or {}}
+    return [
+        b"DEBUG loading optional extension\n",
+        b"<html><body>502 Bad Gateway</body></html>\n",
+        b"{not json}\n",
+        b"null\n",
+        json.dumps({"jsonrpc": "1.0", "id": f"{HOSTILE}1", **request}).encode() + b"\n",
+        json.dumps({"jsonrpc": "2.0", "id": f"{HOSTILE}2", **request, "params": "text"}).encode() + b"\n",
+    ]
+
+
+def snapshot(paths: Sequence[str]) -> dict[str, object]:
+    """What can be told of files and folders without reading them."""
+    found: dict[str, object] = {}
+    for path in paths:
+        try:
+            status = os.stat(path)
+            names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+            found[path] = (status.st_mtime_ns, status.st_size, names)
+        except OSError:
+            found[path] = None
+    return found
+
+
+def _ask(session: Session, method: str, params: Json | None) -> Message | None:
+    answer = session.dialogue.request(method, params)
+    if answer is None:
+        session.unanswered.append(method)
+        raise SessionOver
+    return answer
+
+
+def _result(answer: Message | None) -> Json:
+    found: Any = {} if answer is None else answer.content.get("result", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _finish(session: Session, step: str, first: signal.Signals | None) -> None:
+    process = session.dialogue.process
+    began = time.monotonic()
+    session.ending = process.finish(first=first)
+    session.dialogue.answer_to(None)
+    session.dialogue.marks.append(Mark(step, process.stdout.size, time.monotonic() - began))

@@ -1,0 +1,114 @@
+"""The report for people: what is wrong, the bytes, who wrote them, what to change. Safe on any terminal and CI log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stdout_guard.testing import explain
+from stdout_guard.testing.gate import ServerResult
+from stdout_guard.testing.safe import Redactor, cut, plain, quote
+from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem
+
+WIDTH = 14
+SHOWN = 10  # problems shown for one condition
+
+
+def headline(problem: Problem, redactor: Redactor) -> str:
+    """One line for one problem: the article's wording where there are bytes to show."""
+    where = f" during {problem.step}" if problem.step else ""
+    if problem.raw is None or problem.line is None:
+        shown = "" if problem.raw is None else f": {redactor.show(problem.raw)}"
+        return safe(redactor, f"{problem.why}{where}") + shown
+    place = f"non-protocol stdout on line {problem.line}: {redactor.show(problem.raw)}"
+    offset = "" if problem.offset is None else f"offset {problem.offset},"
+    return place + safe(redactor, f" ({offset}{where}: {problem.why})")
+
+
+def culprit_line(problem: Problem, redactor: Redactor) -> str:
+    """``line 1, offset 0: b'loading...' — written by dep/__init__.py:12 in <module>, from server.py:3``."""
+    place = f"line {problem.line}, offset {problem.offset}: {redactor.show(problem.raw or b'')}"
+    return place + safe(redactor, f" — {'; or '.join(problem.culprits)}")
+
+
+def safe(redactor: Redactor, text: str) -> str:
+    """Our own words around foreign names: redacted, escaped, no CI command."""
+    return quote(plain(redactor.text(text)))
+
+
+def render(results: Sequence[ServerResult], redactor: Redactor) -> str:
+    """The whole report."""
+    return "".join(line + "\n" for result in results for line in _server(result, redactor))
+
+
+def _server(result: ServerResult, redactor: Redactor) -> Iterator[str]:
+    server = result.plan.server
+    yield safe(redactor, f"{server.name}: {result.status}")
+    yield safe(redactor, f"  command: {' '.join(redactor.argv(server.command))}")
+    if result.packaging:
+        yield safe(redactor, f"  could not be tested: {result.packaging}")
+        return
+    seen: dict[tuple[object, ...], str] = {}
+    for outcome in result.outcomes:
+        yield from _outcome(outcome, redactor, seen)
+    for name in result.plan.skipped:
+        yield f"  {name:<{WIDTH}} skipped: it needs a part that only you can supply (start_failure)"
+    for entry in result.stale:
+        words = f"{entry.code} under {entry.condition} did not happen: take it out ({entry.reason})"
+        yield safe(redactor, f"  stale expected failure: {words}")
+    for line in result.corpus:
+        yield safe(redactor, f"  corpus {line}")
+    yield from _contract(result)
+
+
+def _outcome(outcome: Outcome, redactor: Redactor, seen: dict[tuple[object, ...], str]) -> Iterator[str]:
+    run = outcome.run
+    name = run.condition.name + (f" #{run.number}" if run.condition.runs > 1 else "")
+    yield safe(redactor, f"  {name:<{WIDTH}} {outcome.status}: {explain.summary(outcome)} ({run.seconds:.1f} s)")
+    yield f"      teaches: {run.condition.teaches}"
+    if outcome.untested:
+        yield safe(redactor, f"      could not be tested: {outcome.untested}")
+    shown = 0
+    for problem in outcome.problems:
+        key = (problem.code, problem.raw, problem.why if problem.raw is None else "")
+        if key in seen:
+            yield safe(redactor, f"      {problem.code}: the same as under {seen[key]}")
+            continue
+        seen[key] = name
+        shown += 1
+        if shown <= SHOWN:
+            yield from _problem(problem, redactor)
+    if shown > SHOWN:
+        yield f"      ... and {shown - SHOWN} more"
+    for problem, reason in outcome.expected:
+        yield safe(redactor, f"      expected failure {problem.code}: {reason}")
+    for note in dict.fromkeys(outcome.notes):
+        yield safe(redactor, f"      note: {cut(note)}")
+    if (outcome.untested or outcome.problems) and run.stderr:
+        yield from _stderr(run.stderr, redactor)
+
+
+def _problem(problem: Problem, redactor: Redactor) -> Iterator[str]:
+    yield f"      {problem.check}/{problem.code}: {headline(problem, redactor)}"
+    if problem.culprits and problem.line is not None:
+        yield f"        {culprit_line(problem, redactor)}"
+    elif problem.culprits:
+        yield safe(redactor, f"        {'; or '.join(problem.culprits)}")
+    if problem.source:
+        yield safe(redactor, f"        rule: {problem.source}")
+    if problem.advice:
+        yield safe(redactor, f"        fix: {problem.advice}")
+
+
+def _stderr(data: bytes, redactor: Redactor) -> Iterator[str]:
+    lines = redactor.lines(data, 1500).splitlines()[-8:]
+    yield "      end of stderr:"
+    for line in lines:
+        yield f"        | {cut(line, 300)}"
+
+
+def _contract(result: ServerResult) -> Iterator[str]:
+    """Each check by name, over all conditions."""
+    for check, meaning in CHECKS.items():
+        verdicts = [outcome.verdicts[check] for outcome in result.outcomes]
+        worst = next((one for one in ("fail", "untested", "pass") if one in verdicts), "not asked")
+        yield f"  [{worst}] {check}: {meaning}"

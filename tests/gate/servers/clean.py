@@ -1,0 +1,5 @@
+"""No fault."""
+
+import mcpbase
+
+mcpbase.serve()

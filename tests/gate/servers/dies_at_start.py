@@ -1,0 +1,3 @@
+"""A dependency is missing."""
+
+import a_module_that_is_not_there  # noqa: F401

@@ -1,0 +1,3 @@
+"""A dependency that greets."""
+
+print("loading optional extension")

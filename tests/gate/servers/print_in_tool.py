@@ -1,0 +1,11 @@
+"""A tool prints."""
+
+import mcpbase
+
+
+def tool(name, arguments):
+    print("listing tables")
+    return "42"
+
+
+mcpbase.serve(tool)

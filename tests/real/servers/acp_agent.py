@@ -14,7 +14,7 @@ class Agent(acp.Agent):
         return acp.InitializeResponse(protocol_version=protocol_version)
 
     async def new_session(self, cwd, additional_directories=None, mcp_servers=None, **kwargs):
-        print("noise async print")
+        print("noise async print", end="", flush=True)
         return acp.NewSessionResponse(session_id="session-1")
 
     async def prompt(self, session_id, prompt, **kwargs):

@@ -14,7 +14,7 @@ def shout(text: str) -> str:
 
 @server.tool
 async def whisper(text: str) -> str:
-    print("noise async print")
+    print("noise async print", end="", flush=True)
     return text.lower()
 
 

@@ -15,6 +15,7 @@ log.addHandler(logging.StreamHandler(sys.stdout))
 
 
 def make(phase):
+    print()  # ends what a handler may have left without a newline
     print(f"noise {phase} print")
     print(f"noise {phase} flushed", flush=True)
     sys.stdout.write(f"noise {phase} write\n")

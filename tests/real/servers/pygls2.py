@@ -15,7 +15,7 @@ def hover(params: types.HoverParams) -> types.Hover:
 
 @server.command("noisy.whisper")
 async def whisper(*arguments) -> str:
-    print("noise async print")
+    print("noise async print", end="", flush=True)
     return "hello"
 
 

@@ -15,7 +15,7 @@ class People(Stream):
             if number == 1:
                 noise.make("during")
             yield {"id": number, "name": "Zoë"}
-        print("noise async print")
+        print("noise async print", end="", flush=True)
 
 
 class NoisyTap(Tap):

@@ -18,7 +18,7 @@ def sync():
         if number == 1:
             noise.make("during")
         singer.write_record("people", {"id": number, "name": "Zoë"})
-    print("noise async print")
+    print("noise async print", end="", flush=True)
     singer.write_state({"people": 2})
 
 

@@ -26,6 +26,7 @@ T = TypeVar("T")
 FRESH: Final = "fresh"
 CLAIMED: Final = "claimed"
 REVOKED: Final = "revoked"
+_DOOR: Final = "__takes_only_authorized__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,12 @@ def revoke(action: AuthorizedAction) -> bool:
 def only_authorized(
     execute: Callable[[AuthorizedAction], T],
 ) -> Callable[[AuthorizedAction], T]:
-    """Wrap an executor (plain or ``async def``) so that it opens once for each issued action and for nothing else."""
+    """Wrap an executor (plain or ``async def``) so that it opens once for each issued action and for nothing else.
+
+    Wrapping twice is wrapping once.
+    """
+    if getattr(execute, _DOOR, False):
+        return execute
     if inspect.iscoroutinefunction(execute):
         run = cast("Callable[[AuthorizedAction], Awaitable[Any]]", execute)
 
@@ -155,12 +161,14 @@ def only_authorized(
         async def guarded_async(action: AuthorizedAction) -> Any:
             return await run(claim(action))
 
+        setattr(guarded_async, _DOOR, True)
         return cast("Callable[[AuthorizedAction], T]", guarded_async)
 
     @functools.wraps(execute)
     def guarded(action: AuthorizedAction) -> T:
         return execute(claim(action))
 
+    setattr(guarded, _DOOR, True)
     return guarded
 
 

@@ -35,7 +35,7 @@ _HANDSHAKE = [
     b'"capabilities":{},"clientInfo":{"name":"hostile","version":"1"}}}\n',
     b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n',
 ]
-_SCHEMA = {
+DEFAULT_SCHEMA = {
     "type": "object",
     "properties": {
         "target": {"type": "string", "maxLength": 64},
@@ -152,7 +152,7 @@ def _header() -> dict[str, Any]:
     return {
         "format": "stdout-guard hostile corpus",
         "version": VERSION,
-        "default_schema": _SCHEMA,
+        "default_schema": DEFAULT_SCHEMA,
         "preamble": preamble,
         "stages": [*STAGES, "none"],
         "default_replies": [0, 1],

@@ -1,0 +1,34 @@
+"""Whom a message that is none may be answered, and what only a whole batch shows."""
+
+from __future__ import annotations
+
+from stdout_guard._outcomes import Answered, Outcome, Refused, Wanted, as_object, id_type
+from stdout_guard.jsonrpc import Fault
+
+
+def answer_shaped(value: object) -> bool:
+    """Whether a peer could have meant this as an answer: answering an answer starts an error storm (rust-sdk#938)."""
+    members = as_object(value)
+    return "method" not in members and ("result" in members or "error" in members)
+
+
+def misshapen(value: object, fault: Fault) -> Refused:
+    """A refusal at stage jsonrpc: the id is echoed when it can be read; answers and notifications get no reply."""
+    members = as_object(value)
+    known = members.get("id")
+    readable = known if type(known) is int or type(known) is str else None
+    silent = answer_shaped(value) or ("method" in members and "id" not in members)
+    return Refused(fault.stage, fault.code, readable, id_type(known), silent)
+
+
+def together(outcomes: list[Outcome]) -> list[Outcome]:
+    """The rules that only a whole batch shows: no id twice, and no initialize in it (MCP 2025-03-26)."""
+    seen: set[tuple[str, int | str]] = set()
+    for slot, outcome in enumerate(outcomes):
+        if isinstance(outcome, Answered | Wanted):
+            key = (type(outcome.request_id).__name__, outcome.request_id)
+            if key in seen or (isinstance(outcome, Answered) and outcome.phase is not None):
+                reason = "id-reused" if key in seen else "initialize-in-batch"
+                outcomes[slot] = Refused("session", reason, None, key[0])
+            seen.add(key)
+    return outcomes

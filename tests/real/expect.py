@@ -19,11 +19,23 @@ ORDERS = {"bare": "", "guard first": f"{GUARD}\n", "sdk first": f"import {{sdk}}
 
 
 def stage(folder: Path, server: str, order: str, sdk: str) -> Path:
-    """Write server `server` with its guard line (or none) into `folder`, its noise beside it; return its path."""
-    shutil.copy(SERVERS / "noise.py", folder)
+    """Write server `server` with its guard line (or none) into `folder`, its modules beside it; return its path."""
+    for module in ("noise.py", "people/__init__.py", "files/__init__.py"):
+        (folder / module).parent.mkdir(exist_ok=True)
+        shutil.copy(SERVERS / module, folder / module)
     path = folder / f"{server}_server.py"
     path.write_text(ORDERS[order].format(sdk=sdk) + (SERVERS / f"{server}.py").read_text("utf-8"), "utf-8")
     return path
+
+
+def stage_pylsp_plugin(folder: Path) -> None:
+    """Install, by hand, a plugin of python-lsp-server that makes noise whenever it is asked for symbols."""
+    for module in ("noise.py", "noisy_pylsp.py"):
+        shutil.copy(SERVERS / module, folder)
+    metadata = folder / "noisy_pylsp-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: noisy-pylsp\nVersion: 1\n", "utf-8")
+    (metadata / "entry_points.txt").write_text("[pylsp]\nnoisy = noisy_pylsp\n", "utf-8")
 
 
 def strayed(stdout: bytes) -> set[tuple[str, str]]:
@@ -31,16 +43,28 @@ def strayed(stdout: bytes) -> set[tuple[str, str]]:
     return {(a.decode(), b.decode()) for a, b in re.findall(rb"noise (\w+) (\w+)", stdout)}
 
 
-def unnamed(report: str, server: Path, phases: Iterable[str] = PHASES) -> list[str]:
+def unnamed(report: str, server: Path, phases: Iterable[str] = PHASES, *, own: bool = True) -> list[str]:
     """The noise lines which the report does not name as it must, each with the pattern that was looked for.
 
     Python writes by file, line and function; a child's line by its program and the line that started it; what reached
-    the descriptor otherwise is tagged, without a guess. The server's own print carries the server's file.
+    the descriptor otherwise is tagged, without a guess. The print of `server` (the staged file) carries that file.
     """
     wanted = [(f"noise {phase} {kind}", _pattern(phase, kind)) for phase in phases for kind in KINDS]
-    line = _line_of(server, '"noise async print"')
-    wanted.append(("noise async print", rf"stdout-guard: {re.escape(server.name)}:{line} in \w+: noise async print$"))
+    if own:
+        wanted.append(("noise async print", _own_print(server.parent)))
     return [f"{text}: no line like {pattern}" for text, pattern in wanted if not re.search(pattern, report, re.M)]
+
+
+def _own_print(folder: Path) -> str:
+    """The print in the handler of the staged server, or of the package that holds its handlers."""
+    own = [path for path in folder.rglob("*.py") if path.name.endswith("_server.py")]
+    (path, line), *_ = [
+        (path, number)
+        for path in [*own, folder / "people" / "__init__.py"]
+        for number, text in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if '"noise async print"' in text
+    ]
+    return rf"^stdout-guard: {re.escape(str(path.relative_to(folder)))}:{line} in \w+: noise async print$"
 
 
 def _pattern(phase: str, kind: str) -> str:

@@ -1,33 +1,10 @@
 """The Meltano SDK tap again, writing with the SDK's msgspec encoder instead of its plain one."""
 
 import noise
-from singer_sdk import Stream, Tap
-from singer_sdk import typing as th
+from people import NoisyTap
 from singer_sdk.contrib.msgspec import MsgSpecWriter
 
-
-class People(Stream):
-    name = "people"
-    primary_keys = ("id",)
-    schema = th.PropertiesList(th.Property("id", th.IntegerType), th.Property("name", th.StringType)).to_dict()
-
-    def get_records(self, context):
-        for number in range(3):
-            if number == 1:
-                noise.make("during")
-            yield {"id": number, "name": "Zoë"}
-        print("noise async print", end="", flush=True)
-
-
-class NoisyTap(Tap):
-    name = "tap-noisy"
-    config_jsonschema = th.PropertiesList(th.Property("start", th.StringType)).to_dict()
-    message_writer_class = MsgSpecWriter
-
-    def discover_streams(self):
-        return [People(self)]
-
-
+NoisyTap.message_writer_class = MsgSpecWriter
 noise.make("before")
 try:
     NoisyTap.cli()

@@ -1,1 +1,93 @@
-"""stdout belongs to the protocol writer alone. Importing this does nothing; see :func:`install`."""
+"""stdout belongs to the protocol writer alone. Importing this does nothing; :func:`install` (or
+``import stdout_guard.auto``) makes the guard stand: stray print, warnings, logging, C and child output go to stderr with
+the line that wrote them, and only ``guard.wire`` and named protocol writers reach the client.
+
+For applications, never for libraries.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ._guard import Guard as Guard
+    from ._ledger import Counts as Counts
+    from ._ledger import StrayWrite as StrayWrite
+    from .errors import GuardStateError as GuardStateError
+    from .errors import LateInstallWarning as LateInstallWarning
+    from .errors import LocalProtocolError as LocalProtocolError
+    from .errors import ProtocolError as ProtocolError
+    from .errors import RemoteProtocolError as RemoteProtocolError
+    from .errors import StdoutGuardError as StdoutGuardError
+    from .errors import StrayWriteError as StrayWriteError
+
+__version__ = "0.1.0"
+
+_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_ledger"} | dict.fromkeys(
+    (
+        "GuardStateError",
+        "LateInstallWarning",
+        "LocalProtocolError",
+        "ProtocolError",
+        "RemoteProtocolError",
+        "StdoutGuardError",
+        "StrayWriteError",
+    ),
+    "errors",
+)
+__all__ = ["__version__", "current", "install", "uninstall", *_ELSEWHERE]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
+
+
+def install(
+    mode: str | None = None,
+    *,
+    writers: "Iterable[str]" = (),
+    log: "str | os.PathLike[str] | None" = None,
+    log_format: str | None = None,
+    redact: "bool | Callable[[str], str] | None" = None,
+    channel: str | None = None,
+) -> "Guard":
+    """Make the guard stand and return it. Call it first, before anything that may print is imported.
+
+    mode: ``"redirect"`` (default), ``"strict"`` (a stray write raises StrayWriteError at its line, and the process ends
+    with status 120) or ``"off"``. writers: names of modules whose ``sys.stdout`` is to be the wire. log: a file that gets
+    the report instead of stderr. log_format: ``"text"``, ``"json"`` or ``"raw"``. redact: True, or a callable from text to
+    text. channel: ``"thread"`` (default) or ``"dup"`` (fd 1 straight to stderr, no thread, no names for C and children).
+
+    Each has an environment variable that wins: STDOUT_GUARD, STDOUT_GUARD_WRITERS (adds), STDOUT_GUARD_LOG,
+    STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL. Calling again is harmless; calling again with other
+    settings, or with a value that does not exist, is a GuardStateError. Nothing is changed then.
+    """
+    if (os.environ.get("STDOUT_GUARD") or mode) == "off":
+        from ._off import GUARD
+
+        return GUARD  # type: ignore[return-value]  # the same names, nothing behind them
+    from ._install import install_from
+
+    given = {
+        "mode": mode, "writers": writers, "log": log, "log_format": log_format, "redact": redact, "channel": channel,
+    }  # fmt: skip
+    return install_from(sys._getframe(1), given)
+
+
+def uninstall() -> None:
+    """Take the guard away: for tests, and for a server that turns out to speak HTTP. Harmless when none stands."""
+    lifecycle = sys.modules.get(f"{__name__}._lifecycle")
+    if lifecycle is not None and lifecycle.current is not None:
+        lifecycle.take_away(lifecycle.current)
+
+
+def current() -> "Guard | None":
+    """The guard that stands in this process, or None."""
+    lifecycle = sys.modules.get(f"{__name__}._lifecycle")
+    return None if lifecycle is None else lifecycle.current

@@ -1,0 +1,163 @@
+"""Who wrote it: the frame to blame for a write, found on the stack of the write itself.
+
+Rules: print plumbing is never blamed, nor is whatever ``warnings`` calls. The nearest frame of the application is; when
+the write came from a dependency, the dependency's frame comes first and the application's behind it. A handler of
+one's own behind ``logging`` is named together with the line that logged.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+OURS, PLUMBING, STDLIB, DEPENDENCY, APPLICATION, ROUTER, WARNINGS = range(7)
+
+_SEP = os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + _SEP
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + _SEP
+_INSTALLED = (f"{_SEP}site-packages{_SEP}", f"{_SEP}dist-packages{_SEP}")
+_START = ("site", "sitecustomize", "usercustomize")  # modules that run before the application does
+KINDS = {
+    **dict.fromkeys(("logging", "loguru", "structlog"), ROUTER),
+    **dict.fromkeys(("rich", "click", "tqdm", "typer", "colorama", "termcolor"), PLUMBING),
+    **dict.fromkeys(("pprint", "traceback", "contextlib", "codecs", "threading", "concurrent"), PLUMBING),
+    **dict.fromkeys(("runpy", "wrapt", "coverage"), PLUMBING),
+    "warnings": WARNINGS,
+}
+
+
+class Site:
+    """A call site: ``file`` as a terminal can open it, ``line``, ``function``, and ``caller`` (``file:line`` or "")."""
+
+    __slots__ = ("caller", "file", "function", "line")
+
+    def __init__(self, file: str, line: int, function: str, caller: str = "") -> None:
+        self.file, self.line, self.function, self.caller = file, line, function, caller
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class CallSites:
+    """Finds call sites, given the frame that installed the guard (it says what the application is)."""
+
+    def __init__(self, installer: "FrameType | None") -> None:
+        self.kinds: dict[CodeType, int] = {}
+        try:
+            self.start = os.getcwd()
+        except OSError:  # the working directory is gone
+            self.start = ""
+        self.package, self.root = "", ""
+        while installer is not None and self._outside(installer):
+            installer = installer.f_back
+        self.known = installer is not None and installer.f_globals.get("__name__") not in _START
+        if installer is not None and self.known:
+            self._learn(installer.f_globals, installer.f_code.co_filename)
+
+    def _outside(self, frame: "FrameType") -> bool:
+        name = frame.f_code.co_filename
+        return name.startswith((_PACKAGE, "<frozen ")) or frame.f_globals.get("__name__") == "importlib"
+
+    def _learn(self, names: "dict[str, object]", file: str) -> None:
+        package = str(names.get("__package__") or "")
+        folder = os.path.dirname(os.path.abspath(file)) if not file.startswith("<") else ""
+        for _ in range(package.count(".")):
+            folder = os.path.dirname(folder)
+        self.package, self.root = package.partition(".")[0], folder and folder.rstrip(_SEP) + _SEP
+        self.known = True
+        self.kinds.clear()
+
+    def _kind(self, frame: "FrameType") -> int:
+        code = frame.f_code
+        kind = self.kinds.get(code)
+        if kind is None:
+            if len(self.kinds) > 4096:  # generated code must not make us grow
+                self.kinds.clear()
+            if not self.known and "__main__" in sys.modules:
+                main = vars(sys.modules["__main__"])
+                if "__file__" in main:
+                    self._learn(main, str(main["__file__"]))
+            kind = self.kinds[code] = self._classify(code.co_filename, str(frame.f_globals.get("__name__", "")))
+        return kind
+
+    def _classify(self, file: str, module: str) -> int:
+        top = module.partition(".")[0]
+        if file.startswith(_PACKAGE):
+            return OURS
+        if top == "__main__" or (self.package and top == self.package):
+            return APPLICATION
+        if top in KINDS:
+            return KINDS[top]
+        if file.startswith("<"):
+            return STDLIB
+        path = file if os.path.isabs(file) else os.path.join(self.start, file)
+        installed = any(folder in path for folder in _INSTALLED)
+        if path.startswith(_STDLIB) and not installed:
+            return STDLIB
+        if self.root and path.startswith(self.root):
+            below = _SEP + path[len(self.root) :]
+            if not any(folder in below for folder in _INSTALLED):
+                return APPLICATION
+        return DEPENDENCY
+
+    def find(self, frame: "FrameType | None") -> Site:
+        """The site to blame for a write made by ``frame`` (the writer's own frame, or None at the very end)."""
+        blamed = behind = last = None
+        routed = walked = stop = 0
+        while frame is not None and walked < 400:
+            kind = self._kind(frame)
+            if kind == WARNINGS:
+                blamed, routed = None, 0
+            elif kind == ROUTER:
+                routed = 1
+            elif kind in (APPLICATION, DEPENDENCY):
+                if blamed is None:
+                    blamed, routed, stop = frame, 0, walked + (12 if kind == APPLICATION else 400)
+                elif (kind == APPLICATION or routed) and (routed or self._kind(blamed) == DEPENDENCY):
+                    behind = frame
+                    break
+            elif last is None and kind != OURS:
+                last = frame
+            if blamed is not None and walked >= stop:
+                break
+            frame, walked = frame.f_back, walked + 1
+        blamed = blamed or last
+        if blamed is None:
+            return Site("<unknown>", 0, "?")
+        function = blamed.f_code.co_qualname.rpartition("<locals>.")[2]
+        caller = f"{self.shown(behind)}:{behind.f_lineno}" if behind is not None else ""
+        return Site(self.shown(blamed), blamed.f_lineno or 0, function, caller)
+
+    def shown(self, frame: "FrameType") -> str:
+        """The frame's file: relative when below the working directory, else absolute."""
+        file = frame.f_code.co_filename
+        if file.startswith("<"):
+            return file
+        path = file if os.path.isabs(file) else os.path.join(self.start, file)
+        try:
+            here = os.getcwd().rstrip(_SEP) + _SEP
+        except OSError:  # the working directory is gone
+            return path
+        return path[len(here) :] if path.startswith(here) else path
+
+
+def is_help(frame: "FrameType | None") -> bool:
+    """True when this write is argparse's, optparse's or click's own help or version output (usage errors go to stderr)."""
+    if frame is None:
+        return False
+    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+    if module in ("argparse", "optparse"):
+        return function in ("_print_message", "print_help", "print_version")
+    if module == "click.utils" and frame.f_back is not None:
+        return str(frame.f_back.f_globals.get("__name__")).startswith("click.")
+    if str(module).startswith("rich."):  # typer formats its help with rich
+        step: FrameType | None = frame
+        for _ in range(40):
+            if step is None:
+                return False
+            if step.f_globals.get("__name__") == "typer.rich_utils":
+                return True
+            step = step.f_back
+    return False

@@ -1,0 +1,92 @@
+"""What the guard is told, by argument and environment: read once, checked whole, before anything is touched."""
+
+import os
+
+from .errors import GuardStateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+# argument -> (environment variable, choices, default). A variable wins over the argument; empty means unset.
+CHOICES = {
+    "mode": ("STDOUT_GUARD", ("off", "redirect", "strict"), "redirect"),
+    "log_format": ("STDOUT_GUARD_FORMAT", ("text", "json", "raw"), "text"),
+    "channel": ("STDOUT_GUARD_CHANNEL", ("thread", "dup"), "thread"),
+}
+
+
+class Settings:
+    """``mode``, ``log_format``, ``channel``: see CHOICES; ``log``: path or ""; ``writers``: module names; ``redact``:
+    False, True or a callable from text to text."""
+
+    __slots__ = ("channel", "log", "log_format", "mode", "redact", "writers")
+    mode: str
+    log_format: str
+    channel: str
+    log: str
+    writers: tuple[str, ...]
+    redact: "bool | Callable[[str], str]"
+
+    def __init__(self, environment: "Mapping[str, str]", **given: object) -> None:
+        for name, (variable, choices, default) in CHOICES.items():
+            setattr(self, name, _choice(name, variable, choices, environment.get(variable), given.get(name)) or default)
+        self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(given.get("log") or "")  # type: ignore[call-overload]
+        listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")
+        self.writers = _modules([*_names(given.get("writers")), *(name.strip() for name in listed if name.strip())])
+        redact = environment.get("STDOUT_GUARD_REDACT") or given.get("redact")
+        if isinstance(redact, str):
+            redact = _switch("STDOUT_GUARD_REDACT", redact)
+        if not (redact is None or isinstance(redact, bool) or callable(redact)):
+            raise GuardStateError(f"argument redact: {redact!r} is neither true, false nor a callable from text to text")
+        self.redact = redact or False
+
+    def clashes(self, given: "Mapping[str, object]") -> list[str]:
+        """The arguments given to a second install() that ask for something else than what stands."""
+        asked = {name: value for name, value in given.items() if value not in (None, ())}
+        wanted = Settings({}, **{**{name: getattr(self, name) for name in self.__slots__}, **asked})
+        return [
+            f"{name}={getattr(wanted, name)!r} (it stands with {getattr(self, name)!r})"
+            for name in asked
+            if os.environ.get(CHOICES[name][0] if name in CHOICES else "") in (None, "")
+            and getattr(wanted, name) != getattr(self, name)
+            and not (name == "writers" and set(wanted.writers) <= set(self.writers))
+        ]
+
+
+def off(environment: "Mapping[str, str]", mode: object) -> bool:
+    """True when nothing may be touched: the variable says off, or is unset and the argument says it."""
+    return (environment.get("STDOUT_GUARD") or mode) == "off"
+
+
+def _choice(
+    name: str, variable: str, choices: tuple[str, ...], set_value: str | None, argument: object
+) -> str | None:
+    for label, value in ((f"environment variable {variable}", set_value), (f"argument {name}", argument)):
+        if value is not None and value != "" and value not in choices:
+            raise GuardStateError(f"{label}: {value!r} is not one of {', '.join(choices)}; the guard was not installed")
+    return set_value or (str(argument) if argument else None)
+
+
+def _switch(variable: str, value: str) -> bool:
+    if value.lower() in ("1", "true", "yes", "on"):
+        return True
+    if value.lower() in ("0", "false", "no", "off"):
+        return False
+    raise GuardStateError(f"environment variable {variable}: {value!r} is not one of 1, 0; the guard was not installed")
+
+
+def _names(value: object) -> "list[str]":
+    if isinstance(value, str):
+        raise GuardStateError(f"argument writers: {value!r} is a str; give a list of module names")
+    names: Iterable[object] = value or ()  # type: ignore[assignment]
+    return [str(getattr(name, "__name__", name)) for name in names]
+
+
+def _modules(names: "list[str]") -> tuple[str, ...]:
+    for name in names:
+        if name == "__main__" or not all(part.isidentifier() for part in name.split(".")):
+            raise GuardStateError(
+                f"writers: {name!r} cannot be a protocol writer; name an importable module, or write frames to guard.wire"
+            )
+    return tuple(dict.fromkeys(names))

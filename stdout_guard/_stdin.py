@@ -1,0 +1,59 @@
+"""The client's bytes, taken out of everyone else's reach."""
+
+import io
+import os
+import sys
+
+from . import _fd
+
+
+class _Leftover(io.RawIOBase):
+    """What had been read ahead into ``sys.stdin`` before it was taken, then the private descriptor."""
+
+    def __init__(self, head: bytes, raw: io.FileIO) -> None:
+        self._head, self._raw = head, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray, /) -> int | None:  # type: ignore[override]
+        if not self._head:
+            return self._raw.readinto(buffer)
+        size = min(len(buffer), len(self._head))
+        buffer[:size] = self._head[:size]
+        self._head = self._head[size:]
+        return size
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+
+class Reader(io.BufferedReader):
+    """A buffered reader whose ``close()`` is inert: SDKs drop the text wrappers that would close it."""
+
+    def close(self) -> None:
+        """Inert."""
+
+
+def take(undo: _fd.Undo) -> tuple[int, Reader]:
+    """Private copy of fd 0 and a reader over it; fd 0 is the null device from here on."""
+    fd = _fd.private(0)
+    undo.push(lambda: os.close(fd))
+    hole = os.open(os.devnull, os.O_RDONLY)
+    _fd.point(hole, 0)
+    os.close(hole)
+    undo.push(lambda: _fd.point(fd, 0))
+    head = _read_ahead()
+    raw = io.FileIO(fd, "rb", closefd=False)
+    return fd, Reader(_Leftover(head, raw) if head else raw)  # type: ignore[arg-type]
+
+
+def _read_ahead() -> bytes:
+    """What sys.stdin already holds. With the null device on fd 0, reading to the end returns just that."""
+    stream = sys.stdin
+    try:
+        binary = stream.buffer.read()
+        text = stream.read()
+        return text.encode(stream.encoding, stream.errors or "strict") + binary
+    except (AttributeError, ValueError, OSError):  # None, a stand-in, or closed: nothing was read ahead
+        return b""

@@ -1,0 +1,87 @@
+"""What stands in for sys.stdout: a genuine TextIOWrapper whose bottom is ours.
+
+Rules: everything that code asks of a stdout works (``.buffer``, ``.raw``, ``detach()``, ``reconfigure()``, isinstance,
+``fileno()`` == 1) because only the lowest layer is replaced; it is not buffered, so the writer's frame is on the stack
+at the moment of the write; ``close()`` is inert; ``flush()`` raises nothing before the interpreter's own last flush.
+"""
+
+import io
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Callable
+    from types import FrameType
+    from typing import Any
+
+
+class Bottom(io.RawIOBase):
+    """The lowest layer of a stream of ours: writable, unbuffered, and not to be closed by whoever wrapped it."""
+
+    mode = "wb"
+    closefd = False
+
+    @property
+    def raw(self) -> "Bottom":
+        return self
+
+    def detach(self) -> "Bottom":
+        return self
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Inert: a wrapper that is collected must not take everybody's stream with it."""
+
+    @property
+    def closed(self) -> bool:
+        return False
+
+
+class StrayRaw(Bottom):
+    """The bottom of the stand-in: hands every write to ``took(data, frame of the writer)``, every flush to ``flushed()``."""
+
+    name = "<stdout>"
+
+    def __init__(self, guard: object, took: "Callable[[bytes, FrameType], None]", flushed: "Callable[[], None]") -> None:
+        self.stdout_guard = guard  # how a second copy of this package notices the first
+        self._took, self._flushed = took, flushed
+
+    # Bound at definition: module globals may be gone when an object's destructor prints.
+    def write(self, data: "Buffer", /, _frame: "Callable[[int], FrameType]" = sys._getframe) -> int:
+        """Take bytes; a str is a TypeError, as it is for the real buffer."""
+        piece = bytes(memoryview(data))
+        if piece:
+            self._took(piece, _frame(1))
+        return len(piece)
+
+    def flush(self) -> None:
+        self._flushed()
+
+    def fileno(self) -> int:
+        return 1
+
+
+def text_over(raw: io.RawIOBase) -> io.TextIOWrapper:
+    """The stand-in itself. Noise never raises and never becomes invalid UTF-8, whatever the locale."""
+    stream = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)  # type: ignore[arg-type]
+    stream.mode = "w"  # type: ignore[misc]
+    return stream
+
+
+def hook(stream: "Any", write: "Callable[..., Any]") -> "Callable[[], None]":
+    """Give the *instance* another ``write``, for those who took hold of it before us; returns the undo."""
+    try:
+        stream.write = write
+    except AttributeError:  # None, or an object without a __dict__: the descriptor still catches it, unnamed
+        return lambda: None
+
+    def undo() -> None:
+        if vars(stream).get("write") is write:
+            del stream.write
+
+    return undo

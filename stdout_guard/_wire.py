@@ -1,0 +1,131 @@
+"""The wire as a stream: one write is one unit, from any thread, all of it or none.
+
+Rules: no user-space buffer, so nothing is flushed twice after a fork or lost at exit; poison first and absolve last, so
+that an interrupt between two bytecodes can never let a torn frame be followed by another; a signal handler that writes
+while a write is under way is queued behind it; ``close()`` is inert, since SDKs drop wrappers that close what they hold
+(modelcontextprotocol/python-sdk#1933).
+"""
+
+import _thread
+import errno
+import io
+import os
+import select
+from _collections import deque
+
+from . import _fd, _stream
+from .errors import GuardStateError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Callable
+
+GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
+TORN = "a frame was interrupted half way: another one would be read as its rest"
+
+
+class Wire(_stream.Bottom):
+    """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself)."""
+
+    name = "<wire>"
+
+    def __init__(self, fd: int, verify: "Callable[[], object]", refusal: str = "") -> None:
+        self._number, self.identity, self._verify = fd, _fd.identity(fd) if fd >= 0 else None, verify
+        self._pid, self._refusal = os.getpid(), refusal
+        self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
+        self._dead: str | None = None
+        self.frames = 0
+        self.inherited = False  # adopted in a fork, and not confirmed by adopt_after_fork() yet
+
+    @property
+    def busy(self) -> bool:
+        """True while a frame is on its way out, or was interrupted."""
+        return self._busy or self._dead == TORN
+
+    def write(self, data: "Buffer", /) -> int:
+        """Put ``data`` on the wire whole; returns its length in bytes.
+
+        Raises BrokenPipeError when the client is gone, GuardStateError when this process may not write (forked child,
+        torn frame, descriptor taken away). Nothing of ``data`` was written then, or the wire is dead for good.
+        """
+        frame = bytes(data)
+        if self._refusal or os.getpid() != self._pid:
+            raise GuardStateError(self._refusal or forked(self._pid))
+        with self._lock:
+            self._queue.append(frame)
+            if self._busy:  # we interrupted ourselves: the write under way sends this one too
+                return len(frame)
+            self._busy = True
+            try:
+                while self._queue:
+                    self._put(self._queue.popleft())
+            finally:
+                self._busy = False
+        return len(frame)
+
+    def _put(self, frame: bytes) -> None:
+        if self._dead is not None:
+            self._queue.clear()
+            if self._dead == TORN:
+                raise GuardStateError(f"the wire is closed: {TORN}; restart the server")
+            raise BrokenPipeError(errno.EPIPE, f"the wire is closed: {self._dead}")
+        if _fd.identity(self._number) != self.identity:
+            self._queue.clear()
+            raise GuardStateError(
+                f"the wire's descriptor {self._number} was closed or replaced by a foreign hand; nothing was written; "
+                "keep os.closerange and os.dup2 away from descriptors that are not yours"
+            )
+        self._verify()
+        self._dead, sent = TORN, 0
+        try:
+            while sent < len(frame):
+                try:
+                    sent += os.write(self._number, frame[sent:] if sent else frame)
+                except BlockingIOError:  # O_NONBLOCK set by whoever shares the description
+                    poller = select.poll()
+                    poller.register(self._number, select.POLLOUT)
+                    poller.poll()
+        except OSError as error:
+            if error.errno in GONE:
+                self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {sent} of them sent"
+            elif not sent:
+                self._dead = None
+            raise
+        self._dead = None
+        self.frames += 1
+
+    def pass_through(self, data: bytes) -> None:
+        """Text for a person (``--help``) instead of frames; it does not count as a frame."""
+        self.write(data)
+        self.frames -= 1
+
+    def refuse(self, why: str) -> None:
+        """From now on every write raises GuardStateError with this text."""
+        self._refusal, self._lock, self._busy = why, _thread.RLock(), False
+        self._queue.clear()
+
+    def adopt(self) -> None:
+        """Make this process the owner."""
+        self._pid, self._refusal, self._lock, self._busy = os.getpid(), "", _thread.RLock(), False
+        self.inherited, self.frames = True, 0
+
+    def drop(self) -> None:
+        """Close the descriptor, so that the client can see the end of file without us."""
+        if self.identity is not None and _fd.identity(self._number) == self.identity:
+            os.close(self._number)
+
+    def fileno(self) -> int:
+        return self._number
+
+
+def forked(owner: int) -> str:
+    """Why a forked child may not write."""
+    return (
+        f"process {os.getpid()} was forked from the server (process {owner}), which alone owns the wire; send the result "
+        "back to it, or, for a daemon, call guard.adopt_after_fork() in the server before it forks"
+    )
+
+
+def text_over(wire: io.RawIOBase) -> io.TextIOWrapper:
+    """A text stream over the wire: UTF-8, "\\n" as it is, every write() one unit."""
+    return io.TextIOWrapper(wire, encoding="utf-8", newline="\n", write_through=True)  # type: ignore[arg-type]

@@ -1,0 +1,79 @@
+"""Which modules are protocol writers: the table, and the one step that puts it to work.
+
+To add an SDK: one row here (or a file beside this one when it is odd), its top-level name in ``_watch.SDKS``, one test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from stdout_guard import _lifecycle
+from stdout_guard._guard import Guard
+
+
+class Row(NamedTuple):
+    """How one writer module gets the wire: ``how`` names a function of ``adapters.sdk``; ``stdin``: it reads frames too."""
+
+    how: str = "shadow"
+    stdin: bool = True
+
+
+# Read on the versions in the README's table; all of them look sys.stdout up at call time.
+ROWS: dict[str, Row] = {
+    "mcp.server.stdio": Row(),  # 1.9 to 2.3; 2.x claims fd 0 and 1 itself unless the streams say other numbers
+    "pygls.server": Row(),  # 1.3, 2.1: .buffer of both
+    "acp.stdio": Row("pipes"),  # 0.12: asyncio needs a real pipe, makes it non-blocking, and closes it
+    "pylsp.python_lsp": Row("pylsp"),  # 1.15: as python -m pylsp, __main__ has read the streams by then
+    "singer.messages": Row(stdin=False),  # singer-python 6.8, pipelinewise-singer-python 2.0
+    "singer.catalog": Row(stdin=False),
+    "singer_sdk.singerlib.encoding.simple": Row(stdin=False),  # 0.54; its input is bound at import, so it is left alone
+    "singer_sdk._singerlib.encoding._simple": Row(stdin=False),  # 0.44
+    "singer_sdk.contrib.msgspec": Row(stdin=False),
+    "singer_sdk.target_base": Row(stdin=False),
+    "singer_sdk.tap_base": Row("printing", stdin=False),  # the catalogue of --discover leaves by print
+    "singer_sdk.plugin_base": Row("printing", stdin=False),  # --about by print, --version by click.echo
+}
+
+_registered: set[str] = set()
+
+
+def begin() -> None:
+    """Give the wire to the writer modules that are imported, and to the others when they are."""
+    guard = _lifecycle.current
+    if guard is None:
+        return
+    try:
+        sdk = importlib.import_module(f"{__name__}.sdk")
+    except Exception as error:
+        guard.tell(
+            f"the SDK adapters could not be loaded ({error}): an SDK's frames will not reach the client; install wrapt "
+            "beside stdout-guard, or give the SDK guard.wire yourself"
+        )
+        return
+    rows = ROWS | dict.fromkeys(guard.settings.writers, Row("printing"))
+    for name, row in rows.items():
+        if name in sys.modules:
+            adapt(sys.modules[name], getattr(sdk, row.how), row)
+        elif name not in _registered:
+            _registered.add(name)
+            sdk.when_imported(name, lambda module, row=row: adapt(module, getattr(sdk, row.how), row))
+
+
+def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None:
+    """Adapt one module for the guard that stands now; what does not fit is said by name, never silent."""
+    guard = _lifecycle.current
+    if guard is None or guard.role != "owner":
+        return
+    try:
+        problem = how(module, guard, row.stdin)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        guard.tell(
+            f"the adapter does not fit this version of {module.__name__} ({problem}), so its frames may not reach the "
+            "client; pass guard.wire (guard.text_wire, guard.take_stdin()) to the SDK's entry function yourself, or name "
+            "the module that writes in STDOUT_GUARD_WRITERS"
+        )

@@ -33,7 +33,9 @@ _STAGE_CODES: Final = {
 }
 _REASON_CODES: Final = {
     "duplicate-key": -32600,
-    "params-shape": -32602,
+    "params-not-object": -32602,
+    "params-member": -32602,
+    "meta": -32602,
     "unknown-tool": -32602,
     "unsupported-version": -32022,
     "internal-error": -32603,

@@ -1,226 +1,280 @@
-"""The MCP session as the boundary sees it: what may come now, and what each well-formed message asks for.
+"""What one side owes the other: answers to the ids that were sent, in the order that MCP's life cycle allows. No I/O.
 
-`Session.judge` changes nothing: it says what a message is (an `Outcome`); `Session.accept` then makes it so. So a batch
-can be judged whole before any of it counts, and a refused message leaves nothing behind.
+Rules: every request is answered once, with its own id (type included), and nothing else is answered. MCP until
+2025-11-25: initialize is answered before anything else; the server only pings and logs before that; its own ids are
+never used twice. Progress belongs to a token of a request still open, and increases. From 2026-07-28: logs only when a
+request asked for them, list changes only under a subscription. What was sent and cannot be read earns one answer
+without an id.
 
-Sources: MCP basic/lifecycle (initialize, ping, initialized), 2025-03-26 basic (batches, ids never reused), 2026-07-28
-basic (``_meta`` in every request, server/discover, ids that differ from those in flight).
+Sources: JSON-RPC 2.0 sections 4.1 and 5, MCP basic/lifecycle, basic/utilities (progress, cancellation, logging),
+2026-07-28 basic/patterns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias, cast
 
-from stdout_guard import revisions
-from stdout_guard._actions import freeze
-from stdout_guard._outcomes import (
-    EXPLAINED,
-    Answered,
-    IdMemory,
-    Ignored,
-    Outcome,
-    Phase,
-    Refused,
-    Wanted,
-    as_object,
-    id_type,
-    is_object,
+from stdout_guard import framing as _framing
+from stdout_guard.jsonrpc import Decoder, Fault, Message, RequestId, classify
+from stdout_guard.revisions import MCP_2026_07_28, MCP_REVISIONS, META, Revision
+
+Severity: TypeAlias = Literal["error", "warning"]
+_Key: TypeAlias = tuple[bool, RequestId]
+_UNLIMITED = 1 << 62
+_EARLY = ("ping", "notifications/message")
+_REQUEST_BOUND = ("notifications/progress", "notifications/cancelled")
+_SUBSCRIBED = (
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/subscriptions/acknowledged",
 )
-from stdout_guard._replies import MODERN
-from stdout_guard._tools import Tool
-from stdout_guard.jsonrpc import Message
-
-LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-BATCHES: Final = "2025-03-26"
-META: Final = "io.modelcontextprotocol/"
-_LOG_LEVELS: Final = frozenset(
-    ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"),
-)
-_CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {}}
-_CALL_MEMBERS: Final = frozenset(("name", "arguments", "_meta"))
 
 
-@dataclass(slots=True)
+class Breach(NamedTuple):
+    """A session rule that a message breaks."""
+
+    code: str
+    severity: Severity
+    why: str
+
+
+@dataclass
+class _Request:
+    method: str
+    modern: Revision | None = None  # set when the request itself names its revision
+    sent: int = 0
+    answered: int = 0
+    owed: bool = True
+    outlives_answer: bool = False  # a task: progress goes on after the first answer
+    wants_logs: bool = False
+    identity: RequestId = None
+
+
+def _key(value: RequestId) -> _Key:
+    return isinstance(value, str), value
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
 class Session:
-    """State and rules of one session. ``pinned`` None: the client chooses the revision by how it opens."""
+    """What was sent, and what has come back so far. ``mcp=False``: only the accounts of ids are kept."""
 
-    tools: Mapping[str, Tool]
-    identity: Mapping[str, Any]
-    answers: Mapping[str, Mapping[str, Any]]
-    pinned: str | None
-    schema_errors: Literal["error", "isError"]
-    phase: Phase = "new"
-    revision: str | None = None
-    client: tuple[str, str] | None = None
-    in_flight: set[tuple[str, int | str]] = field(default_factory=set[tuple[str, int | str]])
-    _ids: IdMemory = field(default_factory=IdMemory)
+    def __init__(self, sent: bytes, framing: _framing.Framing, revision: Revision | None) -> None:
+        self.initialize: _Request | None = None
+        self.plain = False  # the client's initialize is not MCP's: some other protocol on JSON-RPC
+        self.modern = False
+        self.capabilities: dict[str, object] | None = None
+        self.negotiated: Revision | None = None
+        self.unreadable = 0
+        self._fixed = revision
+        self._requests: dict[_Key, _Request] = {}
+        self._tokens: dict[_Key, _Request] = {}
+        self._progress: dict[_Key, float] = {}
+        self._own_ids: set[_Key] = set()
+        self._initialized = False
+        self._read(sent, framing)
 
-    def __post_init__(self) -> None:
-        self.revision = self.pinned
-        if self.pinned == MODERN:
-            self.phase = "modern"
+    # ---------------------------------------------------------------------------------------------- what was sent
 
-    # ------------------------------------------------------------------------------------------------ what it asks for
+    def _read(self, sent: bytes, framing: _framing.Framing) -> None:
+        reader = _framing.frame_reader(framing, max_frame=_UNLIMITED, blank="allow")
+        decoder = Decoder()
+        for event in (*reader.feed(sent), *reader.close()):
+            decoded = decoder.decode(event.body if isinstance(event, _framing.Frame) else event.raw)
+            if isinstance(event, _framing.FramingFault) or isinstance(decoded, Fault):
+                self.unreadable += 1
+                self._salvage(event.raw)
+                continue
+            value = decoded.value
+            for member in cast("list[object]", value) if isinstance(value, list) else [value]:
+                self._take(member)
 
-    def judge(self, message: Message) -> Outcome:
-        """What this message is, in the state the session is in now."""
-        if message.kind == "request":
-            return self._request(message, cast("int | str", message.id))
-        if message.kind == "notification":
-            return self._notification(message)
-        return Refused("session", "unsolicited-response", silent=True, id_type=id_type(message.id))
+    def _salvage(self, raw: bytes) -> None:
+        """A lenient server may run what a strict one refuses: its answer, too, belongs to something."""
+        import json
 
-    def accept(self, outcome: Answered | Ignored | Wanted) -> None:
-        """Let a judged message count: its id is used up, and the session moves on."""
-        self.phase = outcome.phase or self.phase
-        if isinstance(outcome, Ignored):
+        try:
+            value: object = json.loads(raw)
+        except (ValueError, RecursionError):
             return
-        self._ids.add(outcome.request_id)
-        self.revision = outcome.revision or self.revision
-        if isinstance(outcome, Wanted):
-            self.in_flight.add((type(outcome.request_id).__name__, outcome.request_id))
-        else:
-            self.client = outcome.client or self.client
+        self._optional(_mapping(value).get("id"))
 
-    def answered(self, request_id: int | str) -> None:
-        """A released call has its answer, or needs none: its id is no longer in flight."""
-        self.in_flight.discard((type(request_id).__name__, request_id))
+    def _optional(self, identity: object) -> None:
+        if type(identity) is int or type(identity) is str:
+            request = self._requests.setdefault(_key(identity), _Request("", owed=False, identity=identity))
+            request.sent += 1
 
-    # ------------------------------------------------------------------------------------------------------- requests
+    def _take(self, value: object) -> None:
+        message = classify(value)
+        if isinstance(message, Fault):
+            self.unreadable += 1
+            self._optional(_mapping(value).get("id"))
+        elif message.kind == "request":
+            self._take_request(message)
+        elif message.method == "notifications/cancelled":
+            cancelled = self._requests.get(_key(cast("RequestId", _mapping(message.params).get("requestId"))))
+            if cancelled is not None:
+                cancelled.owed = False
+        elif message.method == "notifications/initialized":
+            self._initialized = True
 
-    def _request(self, message: Message, request_id: int | str) -> Outcome:
-        refused = Refused("session", "", request_id, id_type(request_id))
-        meta = _params(message).get("_meta")
-        opens_modern = self.phase == "new" and self.pinned is None and META + "protocolVersion" in as_object(meta)
-        modern = self.phase == "modern" or opens_modern
-        if (type(request_id).__name__, request_id) in self.in_flight or (not modern and request_id in self._ids):
-            return replace(refused, reason="id-reused", request_id=None)
-        if not modern:
-            reason = self._not_now(message.method)
-            return replace(refused, reason=reason) if reason else self._method(message, refused, self.revision)
-        version = as_object(meta).get(META + "protocolVersion")
-        if isinstance(version, str) and version != MODERN:
-            data = {"supported": self._versions(), "requested": version[:64]}
-            return replace(refused, reason="unsupported-version", gentle=True, data=data)
-        outcome = self._method(message, refused, MODERN)
-        if opens_modern and message.method != "server/discover" and not isinstance(outcome, Refused | Ignored):
-            return replace(outcome, phase="modern", revision=MODERN)
-        return outcome
+    def _take_request(self, message: Message) -> None:
+        params = _mapping(message.params)
+        meta = _mapping(params.get("_meta"))
+        request = self._requests.setdefault(_key(message.id), _Request(message.method, identity=message.id))
+        request.sent += 1
+        request.method, request.owed = message.method, message.method != "subscriptions/listen"
+        request.outlives_answer = "task" in params
+        request.wants_logs = META + "logLevel" in meta
+        if META + "protocolVersion" in meta:
+            version = meta[META + "protocolVersion"]
+            request.modern = MCP_REVISIONS.get(version, MCP_2026_07_28) if isinstance(version, str) else None
+            self.modern = True
+        token = meta.get("progressToken")
+        if type(token) is int or type(token) is str:
+            self._tokens[_key(token)] = request
+        if message.method == "initialize" and self.initialize is None:
+            self.initialize = request
+            self.plain = not isinstance(params.get("protocolVersion"), str)
 
-    def _not_now(self, method: str) -> str | None:
-        """Why a legacy session is not ready for this request, or None."""
-        if self.phase == "new":
-            return None if method in ("initialize", "ping") else "before-initialize"
-        if method == "initialize":
-            return "initialize-twice"
-        return "before-initialized" if method == "tools/call" and self.phase == "greeted" else None
+    # ------------------------------------------------------------------------------------------- what comes back
 
-    def _method(self, message: Message, refused: Refused, revision: str | None) -> Outcome:
-        refused = replace(refused, stage="method")
-        method, params = message.method, _params(message)
-        if not revisions.client_may_request(revision or LEGACY[-1], method):
-            return replace(refused, reason="unknown-method")
-        if not _params_fit(message, modern=revision == MODERN):
-            return replace(refused, reason="params-shape")
-        if method == "tools/call":
-            return self._call(params, refused, revision)
-        if method == "initialize":
-            return self._initialize(params, refused)
-        if method == "logging/setLevel" and params.get("level") not in _LOG_LEVELS:
-            return replace(refused, reason="params-shape")
-        if method == "tools/list" and "cursor" in params:
-            return replace(refused, reason="params-shape")  # we never gave one out
-        answer = self._answer(method, revision)
-        if answer is None:
-            return replace(refused, reason="not-offered", gentle=True)
-        return Answered(_known(refused), answer)
+    def request_of(self, message: Message) -> _Request | None:
+        """The request that an answer carries the id of."""
+        return self._requests.get(_key(message.id)) if message.has_id else None
 
-    def _answer(self, method: str, revision: str | None) -> Mapping[str, Any] | None:
-        caching = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if revision == MODERN else {}
-        if method in ("ping", "logging/setLevel"):
-            return {}
-        if method == "tools/list":
-            return {"tools": [tool.listed() for tool in self.tools.values()], **caching}
-        if method == "server/discover":
-            said = {META + "serverInfo": dict(self.identity)}
-            return {"supportedVersions": self._versions(), "capabilities": _CAPABILITIES, "_meta": said, **caching}
-        return self.answers.get(method)
+    def receive(self, message: Message, revision: Revision) -> Iterator[Breach]:
+        """The rules that this message breaks, given all before it."""
+        if message.kind in ("response", "error"):
+            yield from self._answer(message, revision)
+        elif revision.mcp:
+            yield from self._call(message, revision)
 
-    def _versions(self) -> list[str]:
-        return [*LEGACY, MODERN] if self.pinned is None else [self.pinned]
+    def _answer(self, message: Message, revision: Revision) -> Iterator[Breach]:
+        if message.id is None:
+            yield from self.answer_without_id()
+            return
+        request = self._requests.get(_key(message.id))
+        if request is None:
+            yield Breach("unknown-id", "error", self._unknown_id(message.id))
+            return
+        request.answered += 1
+        if request.answered > request.sent:
+            yield Breach("answered-twice", "error", f"id {_show(message.id)} has been answered before")
+        elif revision.mcp and message.kind == "response":
+            yield from self._result(message, request)
 
-    def _initialize(self, params: Mapping[str, Any], refused: Refused) -> Outcome:
-        wanted, info = params.get("protocolVersion"), as_object(params.get("clientInfo"))
-        client = (info.get("name"), info.get("version"))
-        readable = isinstance(wanted, str) and is_object(params.get("capabilities"))
-        if not readable or not isinstance(client[0], str) or not isinstance(client[1], str):
-            return replace(refused, reason="params-shape")
-        revision = self.pinned or (wanted if wanted in LEGACY else LEGACY[-1])
-        answer = {"protocolVersion": revision, "capabilities": _CAPABILITIES, "serverInfo": dict(self.identity)}
-        return Answered(_known(refused), answer, "greeted", revision, (client[0], client[1]))
+    def answer_without_id(self) -> Iterator[Breach]:
+        """An answer to nothing that can be named: owed only for what could not be read."""
+        if self.unreadable <= 0:
+            why = "nothing is owed an answer without an id: no unreadable input was sent, notifications are not answered"
+            yield Breach("unowed-answer", "error", why)
+        self.unreadable -= 1
 
-    def _call(self, params: Mapping[str, Any], refused: Refused, revision: str | None) -> Outcome:
-        """tools/call: shape and name at stage method; members nobody knows and the arguments at stage schema."""
-        name, arguments = params.get("name"), params.get("arguments", {})
-        if not isinstance(name, str) or not name or not is_object(arguments):
-            return replace(refused, reason="params-shape")
-        tool = self.tools.get(name)
-        if tool is None:
-            return replace(refused, reason="unknown-tool")
-        refused = replace(refused, stage="schema", tool=name)
-        if not params.keys() <= _CALL_MEMBERS:
-            return replace(refused, reason="unknown-params-member")
-        frozen = freeze(arguments)
-        if not tool.accepts(frozen):
-            explained = self.schema_errors == "isError" and (revision or "") >= "2025-11-25"
-            return replace(refused, reason="arguments", gentle=explained, data=EXPLAINED if explained else None)
-        info = as_object(as_object(params.get("_meta")).get(META + "clientInfo"))
-        said = (info.get("name"), info.get("version"))
-        client = (said[0], said[1]) if isinstance(said[0], str) and isinstance(said[1], str) else self.client
-        return Wanted(_known(refused), tool, frozen, revision or LEGACY[-1], client)
+    def _unknown_id(self, identity: RequestId) -> str:
+        other: RequestId = None
+        if isinstance(identity, str) and identity.lstrip("-").isdecimal() and len(identity) < 20:
+            other = int(identity)
+        elif isinstance(identity, int) and abs(identity) < 1 << 64:
+            other = str(identity)
+        if other is not None and _key(other) in self._requests:
+            return f"id {_show(identity)} was sent as {_show(other)}: an answer carries the id unchanged, type included"
+        return f"no request has the id {_show(identity)}"
 
-    # -------------------------------------------------------------------------------------------------- notifications
+    def _result(self, message: Message, request: _Request) -> Iterator[Breach]:
+        result = _mapping(message.value["result"])
+        if request is self.initialize:
+            self.capabilities = _mapping(result.get("capabilities"))
+            version = result.get("protocolVersion")
+            found = MCP_REVISIONS.get(version) if isinstance(version, str) else None
+            if found is None or found.result_type:
+                why = f"initialize was answered with the protocol version {_show(version)}, which no revision has"
+                yield Breach("unknown-revision", "error", why)
+            else:
+                self.negotiated = found
+        elif self._legacy() and request.modern is None and request.method not in ("ping", "initialize", ""):
+            if self.capabilities is None:
+                why = f"{request.method} was carried out before initialize was answered"
+                yield Breach("answer-before-initialize", "error", why)
 
-    def _notification(self, message: Message) -> Outcome:
-        refused = Refused("session", "", silent=True)
-        method, params = message.method, _params(message)
-        if self.phase == "new":
-            return replace(refused, reason="before-initialize")
-        if not revisions.client_may_notify(self.revision or LEGACY[-1], method):
-            return replace(refused, stage="method", reason="unknown-notification")
-        if not _params_fit(message, modern=False):
-            return replace(refused, stage="method", reason="params-shape")
-        if method == "notifications/initialized":
-            return Ignored("ready" if self.phase == "greeted" else None)
-        if method != "notifications/cancelled":
-            return Ignored()
-        cancelled = params.get("requestId")
-        if cancelled is None and "requestId" not in params and self.revision == "2025-11-25":
-            return Ignored()  # optional there: a task is cancelled by another method
-        if type(cancelled) is not int and type(cancelled) is not str:
-            return replace(refused, stage="method", reason="params-shape")
-        return Ignored(cancels=cancelled)
+    def _legacy(self) -> bool:
+        """Whether the life cycle with initialize applies."""
+        if self._fixed is not None:
+            return not self._fixed.result_type
+        return self.initialize is not None or not self.modern
+
+    def _call(self, message: Message, revision: Revision) -> Iterator[Breach]:
+        params = _mapping(message.params)
+        if self._legacy():
+            yield from self._legacy_call(message)
+        if message.method == "notifications/progress":
+            yield from self._progressed(params)
+        if revision.result_type and self.capabilities is None:
+            yield from self._modern_call(message, params)
+
+    def _legacy_call(self, message: Message) -> Iterator[Breach]:
+        if message.kind == "request":
+            if _key(message.id) in self._own_ids:
+                why = f"the id {_show(message.id)} is used a second time for a request of the server's own"
+                yield Breach("reused-id", "error", why)
+            self._own_ids.add(_key(message.id))
+        early = self.capabilities is None or (not self._initialized and message.method not in _REQUEST_BOUND)
+        if self.modern and self.capabilities is None:
+            early = False  # both eras at once: the modern one has no such rule
+        if early and message.method not in _EARLY:
+            why = f"{message.method} before notifications/initialized: only ping and notifications/message may come"
+            yield Breach("before-initialized", "warning", why)
+        unlogged = self.capabilities is not None and "logging" not in self.capabilities
+        if message.method == "notifications/message" and unlogged:
+            why = "a log message, and the capability logging was not declared"
+            yield Breach("undeclared-logging", "warning", why)
+
+    def _progressed(self, params: dict[str, object]) -> Iterator[Breach]:
+        key = _key(cast("RequestId", params["progressToken"]))
+        value = float(cast("float", params["progress"]))
+        request = self._tokens.get(key)
+        if request is None:
+            yield Breach("progress-unknown-token", "error", f"no request has the progress token {_show(key[1])}")
+        elif request.answered >= request.sent and not request.outlives_answer:
+            yield Breach("progress-after-end", "error", "progress goes on after the request was answered")
+        elif key in self._progress and value <= self._progress[key]:
+            yield Breach("progress-not-increasing", "error", f"progress went from {self._progress[key]:g} to {value:g}")
+        self._progress[key] = value
+
+    def _modern_call(self, message: Message, params: dict[str, object]) -> Iterator[Breach]:
+        if message.method == "notifications/message":
+            if not any(request.wants_logs and not request.answered for request in self._requests.values()):
+                yield Breach("unasked-log", "error", "no open request asked for logs (logLevel in its _meta)")
+        elif message.method in _SUBSCRIBED:
+            name = META + "subscriptionId"
+            identity = cast("RequestId", _mapping(params.get("_meta")).get(name))
+            if not self._listens(identity):
+                why = f"{message.method} outside a subscription: _meta[{name!r}] must be the id of subscriptions/listen"
+                yield Breach("no-subscription", "error", why)
+        elif message.method == "notifications/cancelled":
+            if not self._listens(cast("RequestId", params.get("requestId"))):
+                yield Breach("cancelled-not-own", "error", "a server cancels nothing but a subscription")
+
+    def _listens(self, identity: RequestId) -> bool:
+        if type(identity) is not int and type(identity) is not str:
+            return False
+        request = self._requests.get(_key(identity))
+        return request is not None and request.method == "subscriptions/listen"
+
+    def close(self) -> Iterator[Breach]:
+        """What is still owed now that the stream has ended."""
+        for request in self._requests.values():
+            if request.owed and request.answered < request.sent:
+                why = f"the request {request.method} (id {_show(request.identity)}) was never answered"
+                yield Breach("no-answer", "error", why)
 
 
-def _params(message: Message) -> Mapping[str, Any]:
-    return as_object(message.params)
-
-
-def _known(refused: Refused) -> int | str:
-    assert refused.request_id is not None
-    return refused.request_id
-
-
-def _params_fit(message: Message, *, modern: bool) -> bool:
-    """What holds for every MCP method: params and ``_meta`` are objects, a progress token is a string or an integer."""
-    params = message.params
-    if params is not None and not is_object(params):
-        return False
-    meta = _params(message).get("_meta", {})
-    if not is_object(meta) or type(meta.get("progressToken", "")) not in (int, str):
-        return False
-    return not modern or (
-        isinstance(meta.get(META + "protocolVersion"), str) and is_object(meta.get(META + "clientCapabilities"))
-    )
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

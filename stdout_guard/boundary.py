@@ -95,7 +95,8 @@ class Boundary:
         longest = strictness.max_frame or MAX_FRAME_TO_SERVER
         self._reader = frame_reader(framing, max_frame=longest, crlf=strictness.crlf, blank=strictness.blank)
         self._decoder = Decoder(strictness, framing)
-        self._session = _session(tools, revision, answers or {}, server, schema_errors)
+        self._session = _session(tools, revision, answers or {}, server)
+        self._session.schema_errors, self._session.options = schema_errors, strictness
         self._tally = Tally()
         self._refusals = Refusals(policy, max_rejections, id_unknown, tuple(compat), self._record, clock)
         self._released = Released(self._tally, framing, self._log, clock, self._session.answered)
@@ -269,9 +270,8 @@ def _session(
     revision: str,
     answers: Mapping[str, Mapping[str, Any]],
     server: tuple[str, str],
-    schema_errors: Literal["error", "isError"],
 ) -> Session:
     identity = {"name": server[0], "version": server[1]}
     extra = {method: _actions.thaw(value) for method, value in answers.items()}
     _replies.pack(_replies.result(0, {"answers": extra, "server": identity}, None), "ndjson")
-    return Session(register(tools), identity, extra, None if revision == "auto" else revision, schema_errors)
+    return Session(register(tools), identity, extra, None if revision == "auto" else revision)

@@ -19,11 +19,11 @@ from typing import Any, Final, Literal
 from stdout_guard import _actions, _replies
 from stdout_guard._actions import AuthorizedAction, Decision, only_authorized
 from stdout_guard._authorise import Authoriser, Call, decide
+from stdout_guard._inbound import BATCHES, LEGACY, Session
 from stdout_guard._outcomes import Answered, Ignored, Outcome, Refused, Wanted, is_array
 from stdout_guard._refusals import Policy, Refusals
 from stdout_guard._released import Exchange, Released
 from stdout_guard._replies import DENIED, Cancelled, Event, IdUnknown, Reply, SessionClosed
-from stdout_guard._session import BATCHES, LEGACY, Session
 from stdout_guard._shapes import answer_shaped, misshapen, together
 from stdout_guard._tools import Tool, register
 from stdout_guard.compat import Allowance

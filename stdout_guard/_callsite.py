@@ -54,13 +54,13 @@ class CallSites:
             installer = installer.f_back
         self.known = installer is not None and installer.f_globals.get("__name__") not in _START
         if installer is not None and self.known:
-            self._learn(installer.f_globals, installer.f_code.co_filename)
+            self.learn(installer.f_globals, installer.f_code.co_filename)
 
     def _outside(self, frame: "FrameType") -> bool:
         name = frame.f_code.co_filename
         return name.startswith((_PACKAGE, "<frozen ")) or frame.f_globals.get("__name__") == "importlib"
 
-    def _learn(self, names: "dict[str, object]", file: str) -> None:
+    def learn(self, names: "dict[str, object]", file: str) -> None:
         package = str(names.get("__package__") or "")
         folder = os.path.dirname(os.path.abspath(file)) if not file.startswith("<") else ""
         for _ in range(package.count(".")):
@@ -78,7 +78,7 @@ class CallSites:
             if not self.known and "__main__" in sys.modules:
                 main = vars(sys.modules["__main__"])
                 if "__file__" in main:
-                    self._learn(main, str(main["__file__"]))
+                    self.learn(main, str(main["__file__"]))
             kind = self.kinds[code] = self._classify(code.co_filename, str(frame.f_globals.get("__name__", "")))
         return kind
 

@@ -40,9 +40,9 @@ def stand(guard: "Guard") -> None:
             _claim(guard)
         _stand_in(guard)
         if guard.settings.redact is True:
-            from ._redact import redact
+            from ._redact import Redactor
 
-            guard.redactor = redact
+            guard.redactor = Redactor()
         current = guard
         guard.undo.push(_forget)
         _hooks()

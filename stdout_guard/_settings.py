@@ -54,11 +54,6 @@ class Settings:
         ]
 
 
-def off(environment: "Mapping[str, str]", mode: object) -> bool:
-    """True when nothing may be touched: the variable says off, or is unset and the argument says it."""
-    return (environment.get("STDOUT_GUARD") or mode) == "off"
-
-
 def _choice(
     name: str, variable: str, choices: tuple[str, ...], set_value: str | None, argument: object
 ) -> str | None:

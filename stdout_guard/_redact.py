@@ -1,0 +1,53 @@
+"""What must not leave the process in a report: tokens, passwords, private keys, credentials in URLs."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = "[redacted]"
+_NAMES = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|client[_-]?secret|token|access[_-]?token|refresh[_-]?token|id[_-]?token"
+    r"|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?key|private[_-]?key|auth|authorization"
+    r"|credentials?|session[_-]?(?:id|key)?|cookie|set-cookie|x-api-key|signature|sig"
+)
+# Each pattern keeps group "keep" and hides the rest of the match. Sources: the token formats their issuers publish.
+PATTERNS = [
+    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@", re.I),  # scheme://user:password@
+    re.compile(r"(?P<keep>\b(?:bearer|basic|digest|negotiate)\s+)[A-Za-z0-9._~+/=-]{6,}", re.I),
+    re.compile(rf"(?P<keep>[\"']?\b[\w-]*(?:{_NAMES})[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&\"')}}\]]+)", re.I),
+    re.compile(rf"(?P<keep>--?[\w-]*(?:{_NAMES})\s+)(?!-)\S+", re.I),  # a command line
+    re.compile(r"(?P<keep>)\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),  # JSON web token
+    re.compile(r"(?P<keep>)\b(?:gh[pousr]_\w{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,})"),
+    re.compile(r"(?P<keep>)\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}"),
+    re.compile(r"(?P<keep>)\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}"),
+    re.compile(r"(?P<keep>)\b(?:AIza[\w-]{30,}|ya29\.[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{40,}|hf_\w{30,}|dop_v1_\w{40,})"),
+    re.compile(r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.S),
+]
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")
+_KEY_END = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
+_KEY_HEADER = re.compile(r"[A-Za-z0-9-]+: .*")
+
+
+class Redactor:
+    """Callable from text to text. It remembers that a private key began, and hides the lines until it ends."""
+
+    def __init__(self) -> None:
+        self._in_key = False
+
+    def __call__(self, text: str) -> str:
+        """``text`` with its secrets replaced by ``[redacted]``."""
+        if self._in_key:
+            if end := _KEY_END.search(text):
+                self._in_key = False
+                return HIDDEN + self._hide(text[end.end() :])
+            if _KEY_LINE.fullmatch(text.strip()) or not text.strip() or _KEY_HEADER.fullmatch(text):
+                return HIDDEN
+            self._in_key = False  # whatever this is, it is no key any more
+        if "PRIVATE KEY-----" in text and "-----BEGIN" in text and not _KEY_END.search(text):
+            self._in_key = True
+        return self._hide(text)
+
+    def _hide(self, text: str) -> str:
+        for pattern in PATTERNS:
+            text = pattern.sub(lambda match: match["keep"] + HIDDEN, text)
+        return text

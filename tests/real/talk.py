@@ -16,7 +16,7 @@ from real import drive
 
 CLIENTS = Path(__file__).parent / "clients"
 DEADLINE = 60.0  # seconds for a conversation that is expected to end well
-LOST = 12.0  # seconds after which an unguarded server's lost answer is taken as lost
+LOST = 10.0  # seconds after which an unguarded server's lost answer is taken as lost
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ def client(
     deadline: float = DEADLINE,
     unbuffered: bool = False,
 ) -> Seen:
-    """Let client `program`, in test environment `environment` (npm: "npm"), start `server` and make `calls`."""
+    """Let client `program` start `server` and make `calls`.
+
+    `environment` is where the client lives: a test environment, or "npm 1" or "npm 2" for the TypeScript SDK's.
+    """
     stderr = folder / "server-stderr.txt"
     config = {
         "command": [str(part) for part in server],
@@ -78,11 +81,11 @@ def client(
 
 
 def _interpreter(program: str, environment: str, folder: Path) -> list[str]:
-    if environment != "npm":
+    if not environment.startswith("npm "):
         return [str(environments.python(environment)), str(CLIENTS / program)]
     # node looks for packages beside the module that imports them
     shutil.copy(CLIENTS / program, folder)
     link = folder / "node_modules"
     if not link.exists():
         link.symlink_to(environments.node_modules() / "node_modules")
-    return ["node", str(folder / program)]
+    return ["node", str(folder / program), environment.removeprefix("npm ")]

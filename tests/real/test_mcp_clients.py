@@ -1,4 +1,4 @@
-"""The official MCP clients, Python 1.x, Python 2.x and TypeScript, against noisy servers on each Python SDK."""
+"""The official MCP clients, Python and TypeScript, versions 1 and 2 of each, against noisy servers on Python SDKs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ CLIENTS = {
     "python 2": ("mcp_client.py", "newest"),
     "python 1": ("mcp_client.py", "mcp1"),
     "python 1.9": ("mcp_client.py", "oldest"),
-    "typescript": ("mcp_client.mjs", "npm"),
+    "typescript 1": ("mcp_client.mjs", "npm 1"),
+    "typescript 2": ("mcp_client.mjs", "npm 2"),
 }
 SERVERS = {
     "mcp 2.3": ("newest", "mcp2", "mcp.server.stdio"),
@@ -26,8 +27,9 @@ QUICK = {
     ("python 2", "mcp 2.3"),
     ("python 2", "mcp 1.30"),
     ("python 1", "mcp 1.30"),
-    ("typescript", "mcp 2.3"),
-    ("typescript", "mcp 1.30"),
+    ("typescript 1", "mcp 2.3"),
+    ("typescript 1", "mcp 1.30"),
+    ("typescript 2", "mcp 2.3"),
 }
 PAIRS = [
     pytest.param(client, server, marks=[pytest.mark.slow] * ((client, server) not in QUICK))
@@ -59,7 +61,7 @@ def test_every_answer_arrives_and_the_client_logs_no_error(client: str, server: 
     assert not missing, "\n".join([*missing, str(seen)])
 
 
-@pytest.mark.parametrize("client", ["python 2", "python 1", "typescript"])
+@pytest.mark.parametrize("client", ["python 2", "python 1", "typescript 1", "typescript 2"])
 def test_without_the_guard_the_client_complains(client: str, tmp_path: Path) -> None:
     """The same client does notice stray lines: its silence in the guarded run means something."""
     _, seen = converse(client, "mcp 1.30", "bare", tmp_path, unbuffered=True, deadline=talk.LOST)

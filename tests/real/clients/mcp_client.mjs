@@ -1,9 +1,16 @@
-// Drive an MCP server with the TypeScript SDK's client: `node mcp_client.mjs CONFIG.json`, results as JSON.
+// Drive an MCP server with the TypeScript SDK's client, version 1 or 2: `node mcp_client.mjs VERSION CONFIG.json`,
+// results as JSON.
 import { readFileSync, openSync, closeSync } from "node:fs";
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
-const config = JSON.parse(readFileSync(process.argv[2], "utf-8"));
+const PACKAGES = {
+  1: ["@modelcontextprotocol/sdk/client/index.js", "@modelcontextprotocol/sdk/client/stdio.js"],
+  2: ["@modelcontextprotocol/client", "@modelcontextprotocol/client/stdio"],
+};
+const version = process.argv[2];
+const { Client } = await import(PACKAGES[version][0]);
+const { StdioClientTransport } = await import(PACKAGES[version][1]);
+
+const config = JSON.parse(readFileSync(process.argv[3], "utf-8"));
 const answers = [];
 const complaints = [];
 const errlog = openSync(config.stderr, "w");
@@ -23,7 +30,8 @@ try {
   const { tools } = await client.listTools({}, timeout);
   answers.push(tools.map((tool) => tool.name).sort());
   for (const [name, args] of config.calls) {
-    const result = await client.callTool({ name, arguments: args }, undefined, timeout);
+    const call = { name, arguments: args };
+    const result = await (version === "1" ? client.callTool(call, undefined, timeout) : client.callTool(call, timeout));
     answers.push(result.content[0].text);
   }
 } catch (error) {

@@ -51,7 +51,7 @@ class Defect:
     """What is known of a defect: the bytes (``@EVIL@`` stands for the action name) and what a boundary must answer.
 
     ``error_id`` is the request id a reply may echo; None: the reply's id must be null or absent.
-    ``silent``: no reply at all is allowed (notifications, response-shaped frames). ``fatal``: the byte stream is lost,
+    ``last``: nothing follows, the input ends there. ``silent``: no reply at all is allowed (notifications, response-shaped frames). ``fatal``: the byte stream is lost,
     so keep-open closes too and there is no keep-open variant.
     """
 
@@ -65,6 +65,7 @@ class Defect:
     error_id: int | str | None = None
     silent: bool = False
     fatal: bool = False
+    last: bool = False
     framing: str = "ndjson"
     revision: str = "2025-11-25"
     handshake: bool = True
@@ -76,7 +77,7 @@ def records(defect: Defect, number: int) -> list[dict[str, Any]]:
         raise CorpusError(f"corpus add: no stage {defect.stage!r}; one of {', '.join(STAGES)}")
     if not defect.source:
         raise CorpusError("corpus add: every case names its source, for example `defect owner/repo#12`")
-    variants = ("",) if defect.fatal else ("", "k")
+    variants = ("",) if defect.fatal or defect.last else ("", "k")
     return [_record(defect, f"H{number:03}", variant) for variant in variants]
 
 
@@ -94,7 +95,7 @@ def _record(defect: Defect, case_id: str, variant: str) -> dict[str, Any]:
     stem = f"hx_{case_id[1:]}"
     evil, after = f"{stem}_evil{variant}", f"{stem}_after{variant}"
     runs = [after] if variant else []
-    pieces = [defect.data.replace(PLACEHOLDER, evil.encode()), _call(after, defect)]
+    pieces = [defect.data.replace(PLACEHOLDER, evil.encode())] + ([] if defect.last else [_call(after, defect)])
     ids = [None, "<absent>"] if defect.error_id is None else [defect.error_id]
     return {
         "id": case_id + variant,

@@ -65,7 +65,9 @@ def _effects(case: Case, recorder: Recorder) -> Iterator[str]:
         yield f"executed what must never run: {forbidden}"
     if recorder.names != wanted:
         yield f"executor calls {recorder.names}, expected {wanted}"
-    stage = case.expect["stage"]
+    stage, rejected = case.expect["stage"], case.expect["rejected"]
+    if recorder.refusals and isinstance(rejected, int) and len(recorder.refusals) != rejected:
+        yield f"{len(recorder.refusals)} refusals {recorder.stages}, expected {rejected}"
     if recorder.stages and stage != "none" and recorder.stages[0] != stage:
         yield f"refused at stage {recorder.stages[0]}, expected {stage}"
 

@@ -33,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--revision", default="2025-11-25")
     add.add_argument("--silent", action="store_true", help="no reply is allowed")
     add.add_argument("--fatal", action="store_true", help="the stream is lost: no keep-open variant")
+    add.add_argument("--last", action="store_true", help="the input ends after these bytes")
     for sub in (listing, show, add):
         sub.add_argument("--dir", type=Path, default=HOME, help="corpus folder; by default the package's own")
 
@@ -88,6 +89,7 @@ def _add(args: argparse.Namespace) -> int:
         revision=args.revision,
         silent=args.silent,
         fatal=args.fatal,
+        last=args.last,
     )
     print(*adding.append(defect, home=args.dir), sep="\n")
     return 0

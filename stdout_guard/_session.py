@@ -63,9 +63,15 @@ def _mapping(value: object) -> dict[str, object]:
 
 
 class Session:
-    """What was sent, and what has come back so far. ``mcp=False``: only the accounts of ids are kept."""
+    """What was sent, and what has come back so far.
 
-    def __init__(self, sent: bytes, framing: _framing.Framing, revision: Revision | None) -> None:
+    ``revision``: the one that is judged by, None for auto. ``from_server=False``: only the accounts of ids are kept.
+    """
+
+    def __init__(
+        self, sent: bytes, framing: _framing.Framing, revision: Revision | None, *, from_server: bool = True
+    ) -> None:
+        self._from_server = from_server
         self.initialize: _Request | None = None
         self.plain = False  # the client's initialize is not MCP's: some other protocol on JSON-RPC
         self.modern = False
@@ -153,7 +159,7 @@ class Session:
         """The rules that this message breaks, given all before it."""
         if message.kind in ("response", "error"):
             yield from self._answer(message, revision)
-        elif revision.mcp:
+        elif revision.mcp and self._from_server:
             yield from self._call(message, revision)
 
     def _answer(self, message: Message, revision: Revision) -> Iterator[Breach]:
@@ -167,13 +173,15 @@ class Session:
         request.answered += 1
         if request.answered > request.sent:
             yield Breach("answered-twice", "error", f"id {_show(message.id)} has been answered before")
-        elif revision.mcp and message.kind == "response":
+        elif revision.mcp and self._from_server and message.kind == "response":
             yield from self._result(message, request)
 
     def answer_without_id(self) -> Iterator[Breach]:
         """An answer to nothing that can be named: owed only for what could not be read."""
         if self.unreadable <= 0:
-            why = "nothing is owed an answer without an id: no unreadable input was sent, notifications are not answered"
+            why = (
+                "nothing is owed an answer without an id: no unreadable input was sent, notifications are not answered"
+            )
             yield Breach("unowed-answer", "error", why)
         self.unreadable -= 1
 
@@ -198,10 +206,13 @@ class Session:
                 yield Breach("unknown-revision", "error", why)
             else:
                 self.negotiated = found
-        elif self._legacy() and request.modern is None and request.method not in ("ping", "initialize", ""):
-            if self.capabilities is None:
-                why = f"{request.method} was carried out before initialize was answered"
-                yield Breach("answer-before-initialize", "error", why)
+        elif self._needs_initialize(request):
+            why = f"{request.method} was carried out before initialize was answered"
+            yield Breach("answer-before-initialize", "error", why)
+
+    def _needs_initialize(self, request: _Request) -> bool:
+        free = request.modern is not None or request.method in ("ping", "initialize", "")
+        return self.capabilities is None and not free and self._legacy()
 
     def _legacy(self) -> bool:
         """Whether the life cycle with initialize applies."""
@@ -237,14 +248,15 @@ class Session:
 
     def _progressed(self, params: dict[str, object]) -> Iterator[Breach]:
         key = _key(cast("RequestId", params["progressToken"]))
-        value = float(cast("float", params["progress"]))
+        value = cast("float", params["progress"])
         request = self._tokens.get(key)
         if request is None:
             yield Breach("progress-unknown-token", "error", f"no request has the progress token {_show(key[1])}")
         elif request.answered >= request.sent and not request.outlives_answer:
             yield Breach("progress-after-end", "error", "progress goes on after the request was answered")
         elif key in self._progress and value <= self._progress[key]:
-            yield Breach("progress-not-increasing", "error", f"progress went from {self._progress[key]:g} to {value:g}")
+            why = f"progress went from {_show(self._progress[key])} to {_show(value)}"
+            yield Breach("progress-not-increasing", "error", why)
         self._progress[key] = value
 
     def _modern_call(self, message: Message, params: dict[str, object]) -> Iterator[Breach]:
@@ -253,15 +265,13 @@ class Session:
                 yield Breach("unasked-log", "error", "no open request asked for logs (logLevel in its _meta)")
         elif message.method in _SUBSCRIBED:
             name = META + "subscriptionId"
-            identity = cast("RequestId", _mapping(params.get("_meta")).get(name))
-            if not self._listens(identity):
+            if not self._listens(_mapping(params.get("_meta")).get(name)):
                 why = f"{message.method} outside a subscription: _meta[{name!r}] must be the id of subscriptions/listen"
                 yield Breach("no-subscription", "error", why)
-        elif message.method == "notifications/cancelled":
-            if not self._listens(cast("RequestId", params.get("requestId"))):
-                yield Breach("cancelled-not-own", "error", "a server cancels nothing but a subscription")
+        elif message.method == "notifications/cancelled" and not self._listens(params.get("requestId")):
+            yield Breach("cancelled-not-own", "error", "a server cancels nothing but a subscription")
 
-    def _listens(self, identity: RequestId) -> bool:
+    def _listens(self, identity: object) -> bool:
         if type(identity) is not int and type(identity) is not str:
             return False
         request = self._requests.get(_key(identity))

@@ -156,6 +156,8 @@ def _error(message: dict[str, object], options: Strictness, envelope: Envelope) 
         return _fault("id", "an error must carry an id (null when the request's could not be read)")
     if identity is None and (envelope.error_id_null == "any" or code in _UNREADABLE):
         return Message("error", message, True, None, "", None, (_NULL_ID,))
+    if identity is None:
+        return _fault("null-id", "an error has a null id only when the request's id could not be read")
     return _fault("id", f"an error's id must be its request's, not {_json_type(identity)}")
 
 

@@ -174,7 +174,7 @@ def check_message(
 def check_batch(messages: Iterable[Message], revision: Revision) -> Fault | None:
     """Whether these messages may share one array."""
     if not revision.batches:
-        return _fault("batch", f"{revision.name} has no batches")
+        return Fault("batch", "method" if revision.mcp else "jsonrpc", f"{revision.name} has no batches")
     if not revision.mcp:
         return None
     calls = [message.kind in ("request", "notification") for message in messages]

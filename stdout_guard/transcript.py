@@ -168,9 +168,8 @@ class Transcript:
         if frame.suffix == b"\r\n":
             self._note(frame, (_CRLF,))
 
-    def _value(self, frame: Frame, value: Any) -> None:
-        members: list[object] = value if isinstance(value, list) else []
-        if members:
+    def _value(self, frame: Frame, value: object) -> None:
+        if members := _members(value):
             self._batch(frame, members)
         elif self._is_dap(value):
             if fault := classify_dap(value):
@@ -316,6 +315,10 @@ _CRLF = Note("crlf", "the line ends in CR LF: legal white space, yet not the del
 
 def _mapping(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _members(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _names_revision(message: Message) -> bool:

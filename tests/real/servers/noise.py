@@ -27,6 +27,8 @@ def make(phase):
     subprocess.run(["echo", f"noise {phase} child"], check=True)
     os.write(1, f"noise {phase} descriptor\n".encode())
     LIBC.puts(f"noise {phase} native".encode())
+    LIBC.fflush(None)
+    LIBC.puts(f"noise {phase} held".encode())  # in libc's buffer until the next flush, or the end of the process
 
 
 atexit.register(make, "exit")

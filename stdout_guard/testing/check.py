@@ -17,8 +17,8 @@ from typing import Any
 from stdout_guard.testing import artefacts, gate, github, jsonreport, junit, text
 from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import ConfigError, Plan, choose, limits_from, load, protocol
-from stdout_guard.testing.process import Limits
 from stdout_guard.testing.protocols import PROTOCOLS
+from stdout_guard.testing.records import Limits
 from stdout_guard.testing.run import Server
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.steps import Call

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stdout_guard.testing.process import StderrKind, StdoutKind
+from stdout_guard.testing.records import StderrKind, StdoutKind
 
 SCRIPT = ("handshake", "list", "call", "hostile", "idle:0.2", "leave", "close")
 Folder = Literal["inherit", "empty", "read-only"]

@@ -10,12 +10,12 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing.conditions import CONDITIONS, Condition
-from stdout_guard.testing.process import Limits
-from stdout_guard.testing.protocols import PROTOCOLS, Framing, Protocol
+from stdout_guard.testing.protocols import PROTOCOLS, Framing, Json, Protocol
+from stdout_guard.testing.records import Limits
 from stdout_guard.testing.run import Server
 from stdout_guard.testing.steps import STEPS, Call
 
@@ -109,7 +109,7 @@ def plan_from(entry: Mapping[str, Any], table: Mapping[str, Condition], folder: 
     if not command and not packaged:
         raise ConfigError("a [[server]] needs a command, a wheel or a package")
     expected = tuple(_expected(one) for one in entry.get("expected", ()))
-    calls = entry.get("call", [])
+    calls: list[Json] | Json = entry.get("call", [])
     server = Server(
         name=str(entry.get("name") or os.path.basename(command[0] if command else str(packaged))),
         command=command,
@@ -181,11 +181,11 @@ def _env(values: dict[str, Any]) -> dict[str, str | None]:
     return env
 
 
-def _tables(data: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    found = data.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+def _tables(data: Mapping[str, Any], key: str) -> list[Json]:
+    found: Any = data.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast(list[Any], found)):
         raise ConfigError(f"write [[{key}]], with two brackets")
-    return found
+    return cast(list[Json], found)
 
 
 def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:

@@ -1,3 +1,187 @@
-"""Placeholder"""
-def investigate(server, outcomes):
-    return
+"""Who wrote it: a dirty server is run a second time under the guard, and strays are matched to the bytes by their text.
+
+The guard is brought in through a temporary folder on PYTHONPATH, with wrapt in its pure-Python form, so that it works
+in an environment that holds neither. Where nobody can be named, it is said why; a guess is never made.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stdout_guard.testing.protocols import Json, mapping
+from stdout_guard.testing.run import Run, Server, execute
+from stdout_guard.testing.verdicts import Outcome, Problem
+
+PACKAGE = Path(__file__).resolve().parent.parent
+WIRE = "_STDOUT_GUARD_WITNESS_WIRE"
+ATTEMPTS = 3  # second runs for one server
+NATIVE = (
+    "written below Python's streams (C code, os.write, a shell or a process that outlived its parent): no line to name"
+)
+AROUND = (
+    "the second run wrote it too, around the guard: by a wrapper or another program before or beside the Python "
+    "server, or through a descriptor taken earlier"
+)
+WRITER = "written by the protocol writer itself: its frame is at fault, not a stray print"
+DIFFERS = (
+    "the second run, under the guard, did not write this: it depends on time, order or what an earlier run left behind"
+)
+MERGED = "the command sends stderr to stdout, so that this may be any line of a log; the wrapper is at fault"
+UNGUARDED = "the second run could not be guarded, so nobody is named: "
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What the second run showed: its strays, its stdout, and how the guard fared in it."""
+
+    strays: tuple[Json, ...]
+    stdout: bytes
+    states: tuple[str, ...]
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the guard stood in the process on the wire."""
+        return "guarded" in self.states
+
+
+def investigate(server: Server, outcomes: Sequence[Outcome], replay: bytes = b"") -> None:
+    """Add to each dirty problem who wrote it; ``replay`` is sent instead of the condition's script."""
+    known: dict[bytes, Problem] = {}
+    attempts = 0
+    if not any(_asks(problem) for outcome in outcomes for problem in outcome.problems):
+        return
+    with kit() as folder:
+        for outcome in outcomes:
+            dirty = [problem for problem in outcome.problems if _asks(problem)]
+            if outcome.run.session is not None and outcome.run.session.merged:
+                for problem in dirty:
+                    problem.culprits = [MERGED]
+            for problem in dirty:
+                if problem.raw in known:
+                    problem.culprits, problem.blame = known[problem.raw].culprits, known[problem.raw].blame
+            open_ones = [problem for problem in dirty if not problem.culprits]
+            if not open_ones or attempts >= ATTEMPTS:
+                continue
+            attempts += 1
+            witness = ask(server, outcome.run, folder, replay)
+            for problem in open_ones:
+                _name(problem, witness)
+                known[problem.raw or b""] = problem
+
+
+def _asks(problem: Problem) -> bool:
+    return problem.check in ("framing", "shape") and bool(problem.raw)
+
+
+@contextmanager
+def kit() -> Generator[str]:
+    """A folder with the sitecustomize, our package, and what it needs in a form that any interpreter loads."""
+    with tempfile.TemporaryDirectory(prefix="stdout-guard-witness-", ignore_cleanup_errors=True) as folder:
+        compiled = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "testing")
+        shutil.copytree(PACKAGE, os.path.join(folder, "package", "stdout_guard"), ignore=compiled)
+        needs = os.path.join(folder, "needs")
+        os.mkdir(needs)
+        for name in ("wrapt", "typing_extensions"):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.submodule_search_locations:
+                shutil.copytree(spec.submodule_search_locations[0], os.path.join(needs, name), ignore=compiled)
+            elif spec is not None and spec.origin:
+                shutil.copy(spec.origin, needs)
+        shutil.copy(PACKAGE / "testing" / "_witness.py", os.path.join(folder, "sitecustomize.py"))
+        yield folder
+
+
+def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness:
+    """Run it again as ``dirty`` was run, under the guard."""
+    condition = replace(dirty.condition, script=("replay", "close")) if replay else dirty.condition
+    log = os.path.join(folder, "strays.jsonl")
+    for old in [log, *map(str, Path(folder).glob("state-*"))]:
+        Path(old).unlink(missing_ok=True)
+    before = dirty.changes.get("PYTHONPATH", None if server.isolated else os.environ.get("PYTHONPATH"))
+    env: dict[str, str | None] = {
+        "PYTHONPATH": os.pathsep.join(filter(None, (folder, before))),
+        "STDOUT_GUARD": "redirect",
+        "STDOUT_GUARD_FORMAT": "json",
+        "STDOUT_GUARD_LOG": log,
+    }
+    runs = execute(server, condition, env, WIRE, replay)
+    run = runs[min(dirty.number, len(runs)) - 1]
+    states = [line for path in Path(folder).glob("state-*") for line in path.read_text("utf-8").splitlines()]
+    return Witness(tuple(_strays(log)), run.stdout, tuple(states))
+
+
+def _strays(log: str) -> Generator[Json]:
+    try:
+        lines = Path(log).read_bytes().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            record: Any = json.loads(line)
+        except ValueError:
+            continue
+        if mapping(record).get("kind") == "stray":
+            yield mapping(record)
+
+
+def _name(problem: Problem, witness: Witness) -> None:
+    raw = problem.raw or b""
+    found = matching(raw, witness.strays)
+    if found:
+        told = {_told(stray): stray for stray in found}
+        problem.culprits = list(told)[:3]
+        problem.blame = [place for place in map(_place, told.values()) if place is not None]
+    elif not witness.guarded:
+        why = (
+            "; ".join(witness.states)
+            or "no Python process had the wire as its stdout, or it ignores PYTHONPATH (-I, -E)"
+        )
+        problem.culprits = [UNGUARDED + why]
+    elif raw.strip() and raw.strip() in witness.stdout:
+        problem.culprits = [WRITER if b'"jsonrpc"' in raw else AROUND]
+    else:
+        problem.culprits = [DIFFERS]
+
+
+def matching(raw: bytes, strays: Sequence[Json]) -> list[Json]:
+    """The strays whose text is in the dirty bytes: the whole line if there is one, else the longest part of it."""
+    line = _bare(raw.decode("utf-8", "backslashreplace"))
+    texts = [(_bare(str(stray.get("text", ""))), stray) for stray in strays]
+    same = [stray for text, stray in texts if text == line]
+    if same or not line:
+        return same
+    parts = [(len(text), stray) for text, stray in texts if len(text) > 2 and (text in line or line in text)]
+    longest = max((length for length, _ in parts), default=0)
+    return [stray for length, stray in parts if length == longest]
+
+
+def _bare(text: str) -> str:
+    """Text without what differs between a raw line and a record of it: ends, blanks, control characters, escapes."""
+    return re.sub(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\x20-\x7e]", "", text).strip()
+
+
+def _told(stray: Json) -> str:
+    caller = stray.get("caller")
+    if stray.get("source") == "python":
+        behind = f", from {caller}" if caller else ""
+        return f"written by {stray.get('file')}:{stray.get('line')} in {stray.get('function')}{behind}"
+    if stray.get("source") == "child":
+        return f"written by a child process ({stray.get('program')}), started at {caller}"
+    return NATIVE
+
+
+def _place(stray: Json) -> tuple[str, int] | None:
+    if stray.get("source") == "python":
+        return str(stray.get("file")), int(stray.get("line") or 0)
+    file, _, line = str(stray.get("caller") or "").rpartition(":")
+    return (file, int(line)) if file and line.isdigit() else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +103,7 @@ class Dialogue:
         self.marks: list[Mark] = []
         self.messages: list[Message] = []
         self._answers: dict[tuple[str, object], Message] = {}
+        self._requests: dict[int, str] = {}
         self._asked: list[Json] = []
         self._scanner = Scanner(protocol.framing == "content-length")
         self._chunk = 0
@@ -129,6 +130,7 @@ class Dialogue:
         """Send a request and await its answer; None when none came in time, or the server is gone."""
         self._number += 1
         identifier = self._number
+        self._requests[identifier] = method
         self.write(self.encode({**_message(method, self.protocol.params(params)), "id": identifier}))
         return self.await_answer(identifier, timeout)
 
@@ -145,6 +147,11 @@ class Dialogue:
         """The answer to a request, if it is there."""
         self._scan()
         return self._answers.get(_key(identifier))
+
+    def unanswered(self) -> list[str]:
+        """The methods of the requests without an answer, even in a dirty line."""
+        self._scan()
+        return [method for number, method in self._requests.items() if _key(number) not in self._answers]
 
     def _arrived(self, identifier: object) -> bool | None:
         self._scan()
@@ -179,7 +186,7 @@ class Dialogue:
         return self.protocol.fence is None or self.request(*self.protocol.fence) is not None
 
     @contextmanager
-    def step(self, name: str, *, fenced: bool = True) -> Iterator[None]:
+    def step(self, name: str, *, fenced: bool = True) -> Generator[None]:
         """What the server writes in here, and before the fence that closes it, is blamed on ``name``."""
         began = self.process.elapsed
         answered = False

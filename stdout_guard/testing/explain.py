@@ -21,6 +21,8 @@ ADVICE = {
     "exit-status": "after end of input a server leaves with status 0; the reason is at the end of stderr",
     "does-not-exit": "leave the read loop at end of input, stop threads that are no daemons, end child processes",
     "ended-early": "the reason is at the end of stderr: an exception that nobody caught, or a call of exit()",
+    "null-id": "never answer a notification; an answer has the id of its request, also when it is an error",
+    "unowed-answer": "never answer a notification; an answer has the id of its request, also when it is an error",
     "survivor": "end or detach child processes at exit, and start them with stdin=DEVNULL, stdout=DEVNULL or a pipe: "
     + "as long as one holds stdout the client sees no end of file",
     "untested": "run the command by hand and read stderr; usually an argument, a variable or a dependency is missing",
@@ -77,7 +79,7 @@ SUMMARY: tuple[tuple[Callable[[Problem], bool], str], ...] = (
     (lambda p: p.code == "unflushed", "unflushed: answers wait in a buffer"),
     (lambda p: p.check in ("framing", "shape"), "dirty: something other than the protocol is on stdout"),
     (lambda p: p.check == "effects", "unsafe: a refused request was executed"),
-    (lambda p: p.check == "session", "confused: requests and answers do not pair"),
+    (lambda p: p.check == "session" and p.code != "unflushed", "confused: requests and answers do not pair"),
     (lambda p: p.check == "exit", "does not end well"),
 )
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ class PackagingError(StdoutGuardError):
 
 
 @contextmanager
-def installed(server: Server, *, wheel: str | None = None, package: str | None = None) -> Iterator[Server]:
+def installed(server: Server, *, wheel: str | None = None, package: str | None = None) -> Generator[Server]:
     """``server`` with its command inside a fresh environment that holds ``wheel`` or ``package``.
 
     The command's first word is the console script; without a command it is the only one, or the one of the package's

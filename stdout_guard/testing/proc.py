@@ -12,7 +12,7 @@ import os
 import signal
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -51,15 +51,15 @@ def _links(pid: int) -> Iterator[tuple[int, str]]:
 
 
 def identity(fd: int) -> str:
-    """How /proc names what ``fd`` points to; for the master of a terminal: its slave."""
+    """How /proc names what ``fd`` points to; both ends of a pipe have the same name."""
     with contextlib.suppress(OSError):
-        return os.ptsname(fd) if os.isatty(fd) else os.readlink(f"/proc/self/fd/{fd}")
+        return os.readlink(f"/proc/self/fd/{fd}")
     return ""
 
 
-def holders(fds: Sequence[int]) -> tuple[Holder, ...]:
-    """Every process but ours that has one of these pipes open."""
-    wanted = {identity(fd) for fd in fds} - {""}
+def holders(names: Collection[str]) -> tuple[Holder, ...]:
+    """Every process but ours that has one of these pipes or terminals open."""
+    wanted = set(names) - {""}
     found: list[Holder] = []
     for pid in _processes():
         if pid == os.getpid():
@@ -93,13 +93,12 @@ def session_members(leader: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def merged(leader: int, wire: int) -> tuple[Holder, ...]:
-    """The processes of the session whose descriptor 2 is the wire (the other end of our descriptor ``wire``)."""
-    target = identity(wire)
+def merged(leader: int, wire: str) -> tuple[Holder, ...]:
+    """The processes of the session whose descriptor 2 is the wire, given by its name in /proc."""
     found: list[Holder] = []
     for pid in session_members(leader):
-        held = tuple(sorted(fd for fd, link in _links(pid) if link == target))
-        if target and 2 in held:
+        held = tuple(sorted(fd for fd, link in _links(pid) if link == wire))
+        if wire and 2 in held:
             found.append(Holder(pid, command_line(pid), held))
     return tuple(found)
 

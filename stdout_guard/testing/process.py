@@ -16,64 +16,17 @@ import threading
 import time
 import tty
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from stdout_guard.testing import proc
+from stdout_guard.testing.records import Chunk, Ending, Limits, StderrKind, StdoutKind, Stream
 
 T = TypeVar("T")
 MAX_KEPT = 64 * 1024 * 1024  # bytes of one stream kept in memory; the rest is counted
-StderrKind = Literal["pipe", "unread"]
-StdoutKind = Literal["pipe", "pty"]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """What one read returned; ``at`` is in seconds since the start of the process."""
-
-    at: float
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait."""
-
-    start: float = 30.0
-    answer: float = 20.0
-    quiet: float = 5.0
-    grace: float = 5.0
-    term: float = 2.0
-    drain: float = 1.0
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How it ended: exit status (negative: signal), who made it end, after how long, and who held the pipes."""
-
-    returncode: int | None
-    how: Literal["by itself", "SIGTERM", "SIGKILL"]
-    seconds: float
-    survivors: tuple[proc.Holder, ...] = ()
-    eof: bool = True
-
-
-@dataclass
-class Stream:
-    """One captured stream: its chunks, and whether its end was seen."""
-
-    chunks: list[Chunk] = field(default_factory=list[Chunk])
-    size: int = 0
-    lost: int = 0
-    eof: bool = False
-
-    def bytes(self) -> bytes:
-        """All that was kept."""
-        return b"".join(chunk.data for chunk in self.chunks)
 
 
 class ServerProcess:
-    """Start ``command`` and hold its three streams.
+    """Start ``command`` and hold its three streams. ``wire`` is how /proc names its stdout.
 
     ``env`` is the whole environment. ``stderr="unread"`` leaves its pipe full until the end; ``stdout="pty"`` gives the
     server a raw terminal there; ``wire_variable`` names a variable that tells it its stdout's ``st_dev:st_ino``.
@@ -102,8 +55,10 @@ class ServerProcess:
         if stderr == "pipe":
             self._read_stderr.set()
         self._ending: Ending | None = None
+        self.ended_after = 0.0
         self.started = time.monotonic()
         out_read, out_write = _terminal() if stdout == "pty" else os.pipe()
+        self.wire = os.ttyname(out_write) if stdout == "pty" else proc.identity(out_read)
         if wire_variable is not None:
             status = os.fstat(out_write)
             env = {**(os.environ if env is None else env), wire_variable: f"{status.st_dev}:{status.st_ino}"}
@@ -148,11 +103,6 @@ class ServerProcess:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.started
-
-    @property
-    def wire(self) -> int:
-        """Our end of the server's stdout."""
-        return self._out_read
 
     @property
     def running(self) -> bool:
@@ -254,11 +204,12 @@ class ServerProcess:
         eof = self._drained(limits.drain)
         survivors: tuple[proc.Holder, ...] = ()
         if not eof:
-            survivors = proc.holders((self._out_read, self._err_read))
+            survivors = proc.holders({self.wire, proc.identity(self._err_read)})
             self.signal(signal.SIGKILL)
             proc.end(survivors)
             self._drained(limits.drain)
         self._release()
+        self.ended_after = self.elapsed
         self._ending = Ending(self._child.poll(), how, seconds, survivors, eof)
         return self._ending
 

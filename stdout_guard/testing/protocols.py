@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 Framing = Literal["ndjson", "content-length"]
 Json = dict[str, Any]
@@ -43,6 +43,11 @@ class Protocol:
     def calls(self, name: str, arguments: Json) -> tuple[str, Json]:
         """Method and params that call ``name``: a tool where the protocol has tools, else the method itself."""
         return (self.calling, {"name": name, "arguments": arguments}) if self.calling else (name, arguments)
+
+
+def mapping(value: object) -> Json:
+    """A JSON object, or an empty one for any other value."""
+    return cast(Json, value) if isinstance(value, dict) else {}
 
 
 _MCP_OPENING = ("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": CLIENT})
@@ -86,7 +91,7 @@ PROTOCOLS: dict[str, Protocol] = {
     "acp": Protocol(
         "acp",
         "ndjson",
-        "acp",
+        "jsonrpc",
         opening=("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
     ),
     "jsonrpc": Protocol("jsonrpc", "ndjson", "jsonrpc"),

@@ -6,14 +6,15 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.dialogue import Dialogue, Mark
-from stdout_guard.testing.process import Ending, Limits, ServerProcess
+from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import PROTOCOLS, Protocol
+from stdout_guard.testing.records import Ending, Limits
 from stdout_guard.testing.steps import Call, Session, perform
 
 Env = Mapping[str, str | None]
@@ -38,6 +39,10 @@ class Server:
     exits: tuple[int, ...] = (0,)
     limits: Limits = field(default_factory=Limits)
     isolated: bool = False
+
+
+class RunError(StdoutGuardError):
+    """A server could not be started."""
 
 
 @dataclass
@@ -70,6 +75,16 @@ class Run:
         """The steps' windows on stdout, in order."""
         return () if self.session is None else self.session.dialogue.marks
 
+    def fill(self, process: ServerProcess) -> None:
+        """Take over what the process wrote and was sent, once it has ended."""
+        if self.session is None:
+            return
+        dialogue = self.session.dialogue
+        self.seconds = process.ended_after
+        self.protocol = dialogue.protocol
+        self.stdin, self.sent = bytes(process.stdin), bytes(dialogue.sent)
+        self.stdout, self.stderr, self.lost = process.stdout.bytes(), process.stderr.bytes(), process.stdout.lost
+
     def step_at(self, offset: int) -> str:
         """The step during which the byte at ``offset`` of stdout came."""
         for mark in self.marks:
@@ -87,9 +102,16 @@ def base_environment(server: Server) -> dict[str, str]:
 
 
 def execute(
-    server: Server, condition: Condition, extra_env: Env | None = None, wire_variable: str | None = None
+    server: Server,
+    condition: Condition,
+    extra_env: Env | None = None,
+    wire_variable: str | None = None,
+    replay: bytes = b"",
 ) -> list[Run]:
-    """Run ``server`` under ``condition`` as often as it says; ``extra_env`` is laid over everything."""
+    """Run ``server`` under ``condition`` as often as it says.
+
+    ``extra_env`` is laid over everything; ``replay`` is what a ``replay`` step sends.
+    """
     with tempfile.TemporaryDirectory(prefix="stdout-guard-", ignore_cleanup_errors=True) as folder:
         changes = {**server.env, **condition.env, **(extra_env or {})}
         changes = {k: None if v is None else v.replace("{tmp}", folder) for k, v in changes.items()}
@@ -99,21 +121,41 @@ def execute(
                 old = changes.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
                 changes["PYTHONPATH"] = os.pathsep.join(filter(None, (old, _home(server))))
             blank = Run(server, condition, (*condition.wrap, *command, *condition.arguments), cwd, changes)
-            return [_once(replace(blank, number=number + 1), wire_variable) for number in range(condition.runs)]
+            return [_once(replace(blank, number=number + 1), wire_variable, replay) for number in range(condition.runs)]
 
 
-def _once(run: Run, wire_variable: str | None) -> Run:
+def _once(run: Run, wire_variable: str | None, replay: bytes) -> Run:
+    process = start(run, wire_variable)
+    if process is not None and run.session is not None:
+        with process:
+            run.session.replay = replay
+            perform(run.session, run.condition.script)
+        run.fill(process)
+    return run
+
+
+def opened(server: Server, condition: Condition) -> tuple[Run, ServerProcess]:
+    """A run whose session the caller drives and ends. Raises RunError when it cannot be started."""
+    changes = {**server.env, **condition.env}
+    run = Run(server, condition, (*condition.wrap, *server.command, *condition.arguments), _home(server), changes)
+    process = start(run)
+    if process is None:
+        raise RunError(f"{server.name}: {run.error}")
+    return run, process
+
+
+def start(run: Run, wire_variable: str | None = None) -> ServerProcess | None:
+    """Start the process of ``run`` and give it a session; None, with ``run.error`` set, when it cannot be started."""
     server, condition = run.server, run.condition
     env = base_environment(server)
     for name, value in run.changes.items():
         env.pop(name, None)
         if value is not None:
             env[name] = value
-    began = time.monotonic()
     program = run.command[len(condition.wrap)]
     if shutil.which(program, path=env.get("PATH")) is None and not os.path.exists(os.path.join(run.cwd, program)):
         run.error = f"{program!r} is not a program that can be found"
-        return run
+        return None
     try:
         process = ServerProcess(
             run.command,
@@ -126,15 +168,9 @@ def _once(run: Run, wire_variable: str | None) -> Run:
         )
     except (OSError, ValueError) as error:
         run.error = f"the command could not be started: {error}"
-        return run
-    with process:
-        run.session = Session(Dialogue(process, server.protocol), server.calls, server.effects)
-        perform(run.session, condition.script)
-    run.seconds = time.monotonic() - began
-    run.protocol = run.session.dialogue.protocol
-    run.stdin, run.sent = bytes(process.stdin), bytes(run.session.dialogue.sent)
-    run.stdout, run.stderr, run.lost = process.stdout.bytes(), process.stderr.bytes(), process.stdout.lost
-    return run
+        return None
+    run.session = Session(Dialogue(process, server.protocol), server.calls, server.effects)
+    return process
 
 
 def _home(server: Server) -> str:
@@ -142,7 +178,7 @@ def _home(server: Server) -> str:
 
 
 @contextlib.contextmanager
-def _folder(server: Server, condition: Condition) -> Iterator[str]:
+def _folder(server: Server, condition: Condition) -> Generator[str]:
     if condition.cwd == "read-only":
         yield "/proc" if os.path.isdir("/proc") else "/"  # refuses even the superuser
     elif condition.cwd == "empty":

@@ -68,8 +68,9 @@ class Redactor:
         shown = cut(quote(self.text(ascii_literal(raw))), cap)
         try:
             raw.decode("utf-8")
-        except UnicodeDecodeError:
-            return f"{shown} (hex {cut(raw[:64].hex(' '), cap)})"
+        except UnicodeDecodeError as error:
+            start = max(error.start - 8, 0)
+            return f"{shown} (hex from byte {start}: {raw[start : start + 24].hex(' ')})"
         return shown
 
     def argv(self, command: Sequence[str]) -> list[str]:

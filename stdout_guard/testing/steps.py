@@ -11,14 +11,15 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from stdout_guard.testing import proc
 from stdout_guard.testing.dialogue import Dialogue, Mark, Message
-from stdout_guard.testing.process import Ending
-from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json
+from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json, Protocol, mapping
+from stdout_guard.testing.records import Ending
 
 HOSTILE = "stdout-guard-hostile-"
+HOSTILE_STEP = "hostile lines"
 _SAFE_VERBS = {
     "clock", "count", "current", "describe", "echo", "find", "get", "help", "info", "list", "now", "ping", "query",
     "read", "search", "show", "status", "time", "version",
@@ -54,6 +55,7 @@ class Session:
     hostile: list[bytes] = field(default_factory=list[bytes])
     closed_after_hostile: bool = False
     ended_in: str | None = None
+    replay: bytes = b""
     ending: Ending | None = None
 
 
@@ -90,7 +92,7 @@ def listing(session: Session, _: float) -> None:
     with dialogue.step("list"):
         answer = _ask(session, dialogue.protocol.listing, None)
     found: Any = _result(answer).get("tools", [])
-    session.tools = [tool for tool in found if isinstance(tool, dict)] if isinstance(found, list) else []
+    session.tools = [mapping(tool) for tool in cast(list[Any], found)] if isinstance(found, list) else []
 
 
 def call(session: Session, _: float) -> None:
@@ -108,11 +110,11 @@ def call(session: Session, _: float) -> None:
 def hostile(session: Session, _: float) -> None:
     """Send the article's malformed lines; none may be executed, and the server may close or go on."""
     dialogue = session.dialogue
-    if dialogue.protocol.framing != "ndjson" or dialogue.protocol.opening is None:
+    if not can_be_hostile(dialogue.protocol):
         return
     before = snapshot(session.effects)
     session.hostile = hostile_lines(session)
-    with dialogue.step("hostile lines", fenced=False):
+    with dialogue.step(HOSTILE_STEP, fenced=False):
         for line in session.hostile:
             dialogue.write(line, well_formed=False)
         if not dialogue.fence():
@@ -123,10 +125,24 @@ def hostile(session: Session, _: float) -> None:
     session.touched = tuple(path for path in session.effects if before[path] != after[path])
 
 
+def can_be_hostile(protocol: Protocol) -> bool:
+    """Whether the malformed lines mean something in this protocol."""
+    return protocol.framing == "ndjson" and protocol.fence is not None
+
+
 def idle(session: Session, seconds: float) -> None:
     """Say nothing for a while."""
     with session.dialogue.step("idle", fenced=session.opened):
         session.dialogue.process.wait_for(lambda: None, seconds or 1.0)
+
+
+def replay(session: Session, seconds: float) -> None:
+    """Send what another run sent, all at once, and wait until nothing more happens."""
+    dialogue = session.dialogue
+    with dialogue.step("replay", fenced=False):
+        dialogue.write(session.replay)
+        dialogue.process.wait_for(lambda: None, dialogue.process.limits.start, seconds or 1.0)
+    session.opened = True
 
 
 def leave(session: Session, _: float) -> None:
@@ -155,6 +171,7 @@ STEPS: dict[str, Callable[[Session, float], None]] = {
     "call": call,
     "hostile": hostile,
     "idle": idle,
+    "replay": replay,
     "leave": leave,
     "close": close,
     "sigterm": sigterm,
@@ -186,10 +203,10 @@ def chosen_calls(session: Session) -> list[Call]:
 
 
 def _looks_safe(tool: Json) -> bool:
-    schema, hints = tool.get("inputSchema"), tool.get("annotations")
-    if not isinstance(tool.get("name"), str) or (isinstance(schema, dict) and schema.get("required")):
+    hints = mapping(tool.get("annotations"))
+    if not isinstance(tool.get("name"), str) or mapping(tool.get("inputSchema")).get("required"):
         return False
-    if isinstance(hints, dict) and isinstance(hints.get("readOnlyHint"), bool):
+    if isinstance(hints.get("readOnlyHint"), bool):
         return bool(hints["readOnlyHint"])
     words = set(str(tool["name"]).lower().replace("-", "_").split("_"))
     return bool(words & _SAFE_VERBS) and not words & _RISKY_VERBS
@@ -234,8 +251,7 @@ def _ask(session: Session, method: str, params: Json | None) -> Message | None:
 
 
 def _result(answer: Message | None) -> Json:
-    found: Any = {} if answer is None else answer.content.get("result", {})
-    return found if isinstance(found, dict) else {}
+    return {} if answer is None else mapping(answer.content.get("result"))
 
 
 def _finish(session: Session, step: str, first: signal.Signals | None) -> None:

@@ -13,8 +13,9 @@ from typing import Literal
 
 from stdout_guard.testing import wirecheck
 from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.steps import HOSTILE, Session
+from stdout_guard.testing.steps import HOSTILE, HOSTILE_STEP, Session, can_be_hostile
 
 Verdict = Literal["pass", "fail", "untested", "not asked"]
 Status = Literal["clean", "broken", "untested"]
@@ -89,16 +90,19 @@ def evaluate(run: Run) -> Outcome:
 def _verdicts(run: Run, problems: list[Problem], untested: bool) -> dict[str, Verdict]:
     failed = {problem.check for problem in problems}
     asked = {"framing", "shape", "exit"}
-    if run.session is not None and "handshake" in run.condition.script:
-        asked |= {"session"} | ({"effects"} if run.session.hostile else set())
+    script, reached = run.condition.script, run.session is not None and bool(run.session.hostile)
+    if "handshake" in script:
+        asked |= {"session"}
+    if "hostile" in script and can_be_hostile(run.protocol):
+        asked |= {"effects"}
     found: dict[str, Verdict] = {}
     for check in CHECKS:
         if check in failed:
             found[check] = "fail"
         elif check not in asked:
-            found[check] = "untested" if untested else "not asked"
+            found[check] = "not asked"
         else:
-            found[check] = "untested" if untested else "pass"
+            found[check] = "untested" if untested or (check == "effects" and not reached) else "pass"
     return found
 
 
@@ -124,18 +128,15 @@ def _late(session: Session) -> Message | None:
 
 
 def _answers(run: Run, session: Session) -> Iterator[Problem]:
-    if not session.unanswered:
-        return
+    missing = session.dialogue.unanswered()
     late = _late(session)
     if late is not None:
         why = f"the answer to {session.unanswered[0]!r} came only when stdin was closed: it had waited in a buffer"
         yield Problem("session", "unflushed", why, offset=late.end, step=run.step_at(late.end - 1))
-    elif session.opened and run.condition.stderr == "unread":
-        yield Problem(
-            "session", "blocked-on-stderr", f"no answer to {session.unanswered[0]!r} while stderr is not read"
-        )
-    elif session.opened:
-        yield Problem("session", "no-answer", f"{session.unanswered[0]!r} was never answered")
+    elif missing and session.opened and not session.closed_after_hostile:
+        blocked = run.condition.stderr == "unread" and not session.ended_in
+        code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")
+        yield Problem("session", code, f"no answer to {', '.join(map(repr, missing))}{more}")
 
 
 def _merged(session: Session) -> Iterator[Problem]:
@@ -147,7 +148,7 @@ def _merged(session: Session) -> Iterator[Problem]:
 def _effects(run: Run, session: Session) -> Iterator[Problem]:
     for message in session.dialogue.messages:
         identifier, result = message.content.get("id"), message.content.get("result")
-        refused_by_tool = isinstance(result, dict) and result.get("isError") is True
+        refused_by_tool = mapping(result).get("isError") is True
         if (
             isinstance(identifier, str)
             and identifier.startswith(HOSTILE)
@@ -156,10 +157,10 @@ def _effects(run: Run, session: Session) -> Iterator[Problem]:
         ):
             frame = session.hostile[3 + int(identifier.removeprefix(HOSTILE))]
             why = "a malformed request was executed: it got a result"
-            yield Problem("effects", "executed-refused-frame", why, raw=frame, step="hostile lines")
+            yield Problem("effects", "executed-refused-frame", why, raw=frame, step=HOSTILE_STEP)
     for path in session.touched:
         why = f"{path!r} changed while only malformed requests were sent"
-        yield Problem("effects", "effects-changed", why, step="hostile lines")
+        yield Problem("effects", "effects-changed", why, step=HOSTILE_STEP)
 
 
 def _ending(run: Run, session: Session) -> Iterator[Problem]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.steps import HOSTILE
+from stdout_guard.testing.steps import HOSTILE, HOSTILE_STEP
 from stdout_guard.transcript import Finding, judge
 
 STAGES = {"framing": "framing", "encoding": "framing", "json": "framing", "limits": "framing", "session": "session"}
+_TOLD_ELSEWHERE = {"no-answer"}  # the gate's client knows which answers were there, though in a dirty line
+_CONSEQUENCES = {"answer-before-initialize"}  # of a dirty line that held the answer
 MOST = 50  # findings kept of one run
 
 
@@ -30,24 +32,28 @@ def problems(run: Run) -> tuple[list[Found], list[str]]:
     """What the judge finds wrong with the run's stdout, and its notes."""
     report = judge(run.stdout, framing=run.protocol.framing, revision=run.protocol.revision, sent=_sent(run))
     opened = run.session is not None and run.session.opened
-    found = [_found(run, finding) for finding in report.findings if opened or not _owed(finding)]
+    found: list[Found] = []
     notes = [f"{note.code}: {note.why}" for note in report.notes]
-    if len(found) > MOST:
-        notes.append(f"{len(found) - MOST} more findings on this stdout are not shown")
+    for finding in report.findings:
+        step = run.step_at(finding.offset) if finding.raw else None
+        if finding.severity == "warning" and step == HOSTILE_STEP:
+            notes.append(f"{finding.code}: {finding.why} (in answer to refused lines)")
+        elif finding.code not in _TOLD_ELSEWHERE and not (finding.code in _CONSEQUENCES and opened):
+            found.append(_found(finding, step))
+    if len(found) > MOST or report.omitted:
+        notes.append(f"{len(found) - MOST + report.omitted} more findings on this stdout are not shown")
     if run.lost:
         notes.append(f"{run.lost} bytes of stdout behind the first {len(run.stdout)} were not kept")
     return found[:MOST], notes
 
 
-def _found(run: Run, finding: Finding) -> Found:
-    step = None if finding.offset is None or not run.stdout else run.step_at(finding.offset)
+def _found(finding: Finding, step: str | None) -> Found:
+    guess = finding.cause and not finding.raw.lstrip().startswith(b'{"jsonrpc"')
+    why = f"{finding.why}; probably {finding.cause}" if guess else finding.why
     check = STAGES.get(finding.stage, "shape")
-    return Found(check, finding.code, finding.why, finding.line, finding.offset, finding.raw, step, finding.source)
-
-
-def _owed(finding: Finding) -> bool:
-    """A missing answer; when the session never began this is said in another way."""
-    return finding.stage == "session" and not finding.raw
+    if not finding.raw:
+        return Found(check, finding.code, why, None, None, None, step, finding.rule)
+    return Found(check, finding.code, why, finding.line, finding.offset, finding.raw, step, finding.rule)
 
 
 def _sent(run: Run) -> bytes:
@@ -57,6 +63,6 @@ def _sent(run: Run) -> bytes:
     answered = {m.content.get("id") for m in run.session.dialogue.messages if "method" not in m.content}
     stand_ins = [
         run.session.dialogue.encode({"jsonrpc": "2.0", "id": identifier, "method": "tools/list", "params": {}})
-        for identifier in sorted(str(one) for one in answered if isinstance(one, str) and one.startswith(HOSTILE))
+        for identifier in sorted(one for one in answered if isinstance(one, str) and one.startswith(HOSTILE))
     ]
-    return b"".join((run.sent, *stand_ins))
+    return b"".join((run.sent, *run.session.hostile[:4], *stand_ins))

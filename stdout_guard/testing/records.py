@@ -1,0 +1,56 @@
+"""What is kept of a process: its chunks with their times, its streams, its end; and how long each wait may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stdout_guard.testing import proc
+
+StderrKind = Literal["pipe", "unread"]
+StdoutKind = Literal["pipe", "pty"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one read returned; ``at`` is in seconds since the start of the process."""
+
+    at: float
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait."""
+
+    start: float = 30.0
+    answer: float = 20.0
+    quiet: float = 5.0
+    grace: float = 5.0
+    term: float = 2.0
+    drain: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How it ended: exit status (negative: signal), who made it end, after how long, and who held the pipes."""
+
+    returncode: int | None
+    how: Literal["by itself", "SIGTERM", "SIGKILL"]
+    seconds: float
+    survivors: tuple[proc.Holder, ...] = ()
+    eof: bool = True
+
+
+@dataclass
+class Stream:
+    """One captured stream: its chunks, and whether its end was seen."""
+
+    chunks: list[Chunk] = field(default_factory=list[Chunk])
+    size: int = 0
+    lost: int = 0
+    eof: bool = False
+
+    def bytes(self) -> bytes:
+        """All that was kept."""
+        return b"".join(chunk.data for chunk in self.chunks)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from stdout_guard import revisions as rev
 from stdout_guard._causes import likely_cause, rule_of
-from stdout_guard._report import Finding, Report, Severity, explain, headline
+from stdout_guard._findings import Finding, Report, Severity, explain, headline
 from stdout_guard._session import Session
 from stdout_guard.framing import (
     MAX_FRAME_TO_CLIENT,

@@ -3,6 +3,7 @@
 import json
 
 from boundary_adapter import messages
+
 from stdout_guard.boundary import AuthorizedAction, Boundary, Reply, Tool
 from stdout_guard.recorder import Recorder as FakeExecutor
 

@@ -1,8 +1,8 @@
 """Every case of the shipped corpus, against the boundary: effects first, then what was answered."""
 
 import pytest
-
 from boundary_adapter import Gateway
+
 from stdout_guard.testing.corpus import load
 from stdout_guard.testing.corpus.run import run_case
 from stdout_guard.testing.refused import tripwire
@@ -17,7 +17,7 @@ def make(case, recorder):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_corpus_case(case):
-    """What must never run does not run; the rest runs exactly as expected, with the right stage, code, id and policy."""
+    """What must never run does not run; stage, code, id, replies and the end of the session are as expected."""
     assert run_case(case, make) == []
 
 

@@ -51,8 +51,9 @@ class Defect:
     """What is known of a defect: the bytes (``@EVIL@`` stands for the action name) and what a boundary must answer.
 
     ``error_id`` is the request id a reply may echo; None: the reply's id must be null or absent.
-    ``last``: nothing follows, the input ends there. ``silent``: no reply at all is allowed (notifications, response-shaped frames). ``fatal``: the byte stream is lost,
-    so keep-open closes too and there is no keep-open variant.
+    ``silent``: no reply at all is allowed (notifications, response-shaped frames).
+    ``fatal``: the byte stream is lost, so keep-open closes too and there is no keep-open variant.
+    ``last``: nothing follows, the input ends there.
     """
 
     data: bytes

@@ -55,13 +55,16 @@ def strayed(stdout: bytes) -> set[tuple[str, str]]:
     return {(a.decode(), b.decode()) for a, b in re.findall(rb"noise (\w+) (\w+)", stdout)}
 
 
-def unnamed(report: str, server: Path, phases: Iterable[str] = PHASES, *, own: bool = True) -> list[str]:
+def unnamed(
+    report: str, server: Path, phases: Iterable[str] = PHASES, *, own: bool = True, behind: str = ""
+) -> list[str]:
     """The noise lines which the report does not name as it must, each with the pattern that was looked for.
 
     Python writes by file, line and function; a child's line by its program and the line that started it; what reached
-    the descriptor otherwise is tagged, without a guess. The print of `server` (the staged file) carries that file.
+    the descriptor otherwise is tagged, without a guess. The print of `server` (the staged file) carries that file,
+    and is left out unless `own`. Where the noise is a dependency, `behind` is the pattern of the application's place.
     """
-    wanted = [(f"noise {phase} {kind}", _pattern(phase, kind)) for phase in phases for kind in KINDS]
+    wanted = [(f"noise {phase} {kind}", _pattern(phase, kind, behind)) for phase in phases for kind in KINDS]
     # MCP SDKs record the warnings of a handler and keep them to themselves
     wanted = [(text, pattern) for text, pattern in wanted if text != "noise during warning"]
     if own:
@@ -81,18 +84,19 @@ def _own_print(folder: Path) -> str:
     return rf"^stdout-guard: {re.escape(str(path.relative_to(folder)))}:{line} in [\w.]+: noise async print$"
 
 
-def _pattern(phase: str, kind: str) -> str:
+def _pattern(phase: str, kind: str, behind: str) -> str:
     text = f"noise {phase} {kind}"
     line = _line_of(SERVERS / "noise.py", _MARKS[kind])
     if kind == "warning":  # Python's own format, whichever way it took to stderr
         return rf"noise\.py:{line}: UserWarning: {text}$"
     if kind == "child":
-        return rf"^stdout-guard: \[child \d+ echo, started at noise\.py:{line}\]: {text}$"
+        return rf"^stdout-guard: \[child \d+ echo, started at noise\.py:{line}{behind and f' from {behind}'}\]: {text}$"
     if (phase, kind) == ("exit", "held"):  # libc's own exit comes after everything that could add a tag
         return rf"^(stdout-guard: \[fd 1\]: )?{text}$"
     if kind in ("descriptor", "native", "held"):
         return rf"^stdout-guard: \[fd 1\]: {text}$"
-    return rf"^stdout-guard: noise\.py:{line} in make: {text}$"
+    source = rf" \(from {behind}\)" if behind else ""
+    return rf"^stdout-guard: noise\.py:{line} in make{source}: {text}$"
 
 
 _MARKS = {kind: f"{{phase}} {kind}" for kind in KINDS} | {"logging": '"noise %s logging"'}

@@ -19,7 +19,7 @@ class Gateway:
         self.output = b""
         self._tools = case["tools"]
         tools = [
-            Tool(name, schema=DEFAULT_SCHEMA if tool["schema"] == "default" else tool["schema"])
+            Tool(name, schema=DEFAULT_SCHEMA if tool["schema"] == "default" else {"type": "object", **tool["schema"]})
             for name, tool in self._tools.items()
             if tool["registered"]
         ]

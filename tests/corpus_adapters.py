@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from boundary_adapter import boundary as boundary
+
 from stdout_guard.jsonrpc import Decoder, Fault
 from stdout_guard.revisions import Direction
 from stdout_guard.transcript import Report, judge

@@ -197,7 +197,7 @@ def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
     """A running server; when the test is over it is closed, read to its end and judged, and findings fail the test."""
     from stdout_guard.testing.config import protocol
     from stdout_guard.testing.fixture import StdioServer
-    from stdout_guard.testing.run import Server
+    from stdout_guard.testing.run import Server, name_of
 
     marker = request.node.get_closest_marker("stdio_server")
     given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
@@ -217,7 +217,7 @@ def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
     words = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
     server = StdioServer(
         Server(
-            name=os.path.basename(words[0]),
+            name=name_of(words),
             command=tuple(words),
             protocol=protocol(
                 given.get("protocol", "lsp" if given.get("framing") == "content-length" else "mcp"),

@@ -19,7 +19,7 @@ from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import ConfigError, Plan, choose, limits_from, load, protocol
 from stdout_guard.testing.protocols import PROTOCOLS
 from stdout_guard.testing.records import Limits
-from stdout_guard.testing.run import Server
+from stdout_guard.testing.run import Server, name_of
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.steps import Call
 
@@ -145,9 +145,9 @@ def _plans(args: argparse.Namespace) -> list[Plan]:
 
 
 def _server(args: argparse.Namespace) -> Server:
-    name = args.command[0] if args.command else str(args.wheel or args.package)
+    packaged = str(args.wheel or args.package)
     return Server(
-        name=name.rpartition("/")[2],
+        name=name_of(args.command) if args.command else os.path.basename(packaged),
         command=tuple(args.command),
         protocol=protocol(args.protocol, args.framing),
         env=dict(_pair(word, "--env") for word in args.env or ()),

@@ -16,7 +16,7 @@ from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing.conditions import CONDITIONS, Condition
 from stdout_guard.testing.protocols import PROTOCOLS, Framing, Json, Protocol
 from stdout_guard.testing.records import Limits
-from stdout_guard.testing.run import Server
+from stdout_guard.testing.run import Server, name_of
 from stdout_guard.testing.steps import STEPS, Call
 
 
@@ -111,7 +111,7 @@ def plan_from(entry: Mapping[str, Any], table: Mapping[str, Condition], folder: 
     expected = tuple(_expected(one) for one in entry.get("expected", ()))
     calls: list[Json] | Json = entry.get("call", [])
     server = Server(
-        name=str(entry.get("name") or os.path.basename(command[0] if command else str(packaged))),
+        name=str(entry.get("name") or (name_of(command) if command else os.path.basename(str(packaged)))),
         command=command,
         protocol=protocol(str(entry.get("protocol", "mcp")), entry.get("framing")),
         env=_env(dict(entry)),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stdout_guard.testing.verdicts import Outcome, Problem
 
+_NOTIFIED = "never answer a notification; an answer has the id of its request, also when it is an error"
 _REFUSE = "refuse it before anything runs: framing, JSON, shape, schema, authorisation, in this order"
 _FIRST_LINE = "make `import stdout_guard.auto` the first line of the entrypoint"
 ADVICE = {
@@ -21,8 +22,9 @@ ADVICE = {
     "exit-status": "after end of input a server leaves with status 0; the reason is at the end of stderr",
     "does-not-exit": "leave the read loop at end of input, stop threads that are no daemons, end child processes",
     "ended-early": "the reason is at the end of stderr: an exception that nobody caught, or a call of exit()",
-    "null-id": "never answer a notification; an answer has the id of its request, also when it is an error",
-    "unowed-answer": "never answer a notification; an answer has the id of its request, also when it is an error",
+    "answered-notification": _NOTIFIED,
+    "null-id": _NOTIFIED,
+    "unowed-answer": _NOTIFIED,
     "survivor": "end or detach child processes at exit, and start them with stdin=DEVNULL, stdout=DEVNULL or a pipe: "
     + "as long as one holds stdout the client sees no end of file",
     "untested": "run the command by hand and read stderr; usually an argument, a variable or a dependency is missing",

@@ -41,6 +41,15 @@ class Server:
     isolated: bool = False
 
 
+def name_of(command: Sequence[str]) -> str:
+    """What a command runs, in a word: the script or module of an interpreter, else the program."""
+    words = list(command)
+    script = next((word for word in words[1:] if word.endswith((".py", ".js", ".mjs"))), "")
+    if "-m" in words[1:-1]:
+        script = words[words.index("-m") + 1]
+    return os.path.basename(script or words[0])
+
+
 class RunError(StdoutGuardError):
     """A server could not be started."""
 

@@ -71,6 +71,8 @@ def evaluate(run: Run) -> Outcome:
         return Outcome(run, [], [], dict.fromkeys(CHECKS, "untested"), run.error or "it was not run")
     wire, notes = wirecheck.problems(run)
     problems = [Problem(**vars(found)) for found in wire]
+    judged = {problem.offset for problem in problems}
+    problems += [problem for problem in _unasked(run, session) if problem.offset not in judged]
     problems += [*_merged(session), *_answers(run, session), *_effects(run, session)]
     untested = _untested(run, session)
     ending = list(_ending(run, session)) if untested is None else []
@@ -137,6 +139,19 @@ def _answers(run: Run, session: Session) -> Iterator[Problem]:
         blocked = run.condition.stderr == "unread" and not session.ended_in
         code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")
         yield Problem("session", code, f"no answer to {', '.join(map(repr, missing))}{more}")
+
+
+def _unasked(run: Run, session: Session) -> Iterator[Problem]:
+    """Errors without an id that came before anything unreadable was sent: only a notification can have caused them."""
+    for message in session.dialogue.messages:
+        content, step = message.content, run.step_at(message.end - 1)
+        if "method" in content or content.get("id") is not None or "error" not in content or step == HOSTILE_STEP:
+            continue
+        start = run.stdout.rfind(b"\n", 0, message.end - 1) + 1
+        why = "an error without an id, and nothing unreadable had been sent: a notification was answered"
+        line = run.stdout.count(b"\n", 0, start) + 1
+        raw, source = run.stdout[start : message.end], "JSON-RPC 2.0 section 4.1"
+        yield Problem("session", "answered-notification", why, line, start, raw, step, source)
 
 
 def _merged(session: Session) -> Iterator[Problem]:

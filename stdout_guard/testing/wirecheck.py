@@ -37,8 +37,8 @@ def problems(run: Run) -> tuple[list[Found], list[str]]:
     for finding in report.findings:
         step = run.step_at(finding.offset) if finding.raw else None
         if finding.severity == "warning" and step == HOSTILE_STEP:
-            notes.append(f"{finding.code}: {finding.why} (in answer to refused lines)")
-        elif finding.code not in _TOLD_ELSEWHERE and not (finding.code in _CONSEQUENCES and opened):
+            continue  # how mcp 1.x tells of what it refused
+        if finding.code not in _TOLD_ELSEWHERE and not (finding.code in _CONSEQUENCES and opened):
             found.append(_found(finding, step))
     if len(found) > MOST or report.omitted:
         notes.append(f"{len(found) - MOST + report.omitted} more findings on this stdout are not shown")

@@ -4,7 +4,7 @@ import mcpbase
 
 
 def notified(message):
-    mcpbase.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32601, "message": "no such method"}})
+    mcpbase.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not a request"}})
 
 
 mcpbase.serve(notified=notified)

@@ -72,7 +72,7 @@ def install(
         from ._off import GUARD
 
         return GUARD  # type: ignore[return-value]  # the same names, nothing behind them
-    from ._install import install_from
+    from ._guard import install_from
 
     given = {
         "mode": mode, "writers": writers, "log": log, "log_format": log_format, "redact": redact, "channel": channel,
@@ -82,12 +82,14 @@ def install(
 
 def uninstall() -> None:
     """Take the guard away: for tests, and for a server that turns out to speak HTTP. Harmless when none stands."""
-    lifecycle = sys.modules.get(f"{__name__}._lifecycle")
-    if lifecycle is not None and lifecycle.current is not None:
-        lifecycle.take_away(lifecycle.current)
+    module = sys.modules.get(f"{__name__}._guard")
+    if module is not None and module.current is not None:
+        from ._seldom import take_away
+
+        take_away(module.current)
 
 
 def current() -> "Guard | None":
     """The guard that stands in this process, or None."""
-    lifecycle = sys.modules.get(f"{__name__}._lifecycle")
-    return None if lifecycle is None else lifecycle.current
+    module = sys.modules.get(f"{__name__}._guard")
+    return None if module is None else module.current

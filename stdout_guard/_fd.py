@@ -139,6 +139,18 @@ def reopened(fd: int, flags: int) -> int | None:
         os.close(low)
 
 
+def divert(source: int, fd: int, undo: "Undo") -> None:
+    """Make ``fd`` what ``source`` is; the undo gives it back as it was."""
+    saved, inheritable = private(fd, HIGH), os.get_inheritable(fd)
+
+    def back() -> None:
+        os.dup2(saved, fd, inheritable=inheritable)
+        os.close(saved)
+
+    undo.push(back)
+    os.dup2(source, fd, inheritable=inheritable)
+
+
 class Undo:
     """Steps that take back what was done, run last to first; each runs though another failed."""
 

@@ -14,13 +14,17 @@ _NAMES = (
 PATTERNS = [
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@", re.I),  # scheme://user:password@
     re.compile(r"(?P<keep>\b(?:bearer|basic|digest|negotiate)\s+)[A-Za-z0-9._~+/=-]{6,}", re.I),
-    re.compile(rf"(?P<keep>[\"']?\b[\w-]*(?:{_NAMES})[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&\"')}}\]]+)", re.I),
+    re.compile(
+        rf"(?P<keep>[\"']?\b[\w-]*(?:{_NAMES})[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&\"')}}\]]+)", re.I
+    ),
     re.compile(rf"(?P<keep>--?[\w-]*(?:{_NAMES})\s+)(?!-)\S+", re.I),  # a command line
     re.compile(r"(?P<keep>)\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),  # JSON web token
     re.compile(r"(?P<keep>)\b(?:gh[pousr]_\w{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,})"),
     re.compile(r"(?P<keep>)\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}"),
     re.compile(r"(?P<keep>)\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}"),
-    re.compile(r"(?P<keep>)\b(?:AIza[\w-]{30,}|ya29\.[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{40,}|hf_\w{30,}|dop_v1_\w{40,})"),
+    re.compile(
+        r"(?P<keep>)\b(?:AIza[\w-]{30,}|ya29\.[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{40,}|hf_\w{30,}|dop_v1_\w{40,})"
+    ),
     re.compile(r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.S),
 ]
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")

@@ -1,117 +1,213 @@
-"""The verdict on a channel: findings, notes, and how they are told to a person.
+"""The report: a record as one line, and the bounded, lossy way out for lines.
 
-Bytes of the channel are only ever shown as repr or hex: they may hold terminal or CI commands.
+Rules: every line is safe to show on a terminal or in a CI log, and short enough (PIPE_BUF) that one write() keeps it
+whole. A reader that is merely slow is waited for (progress within a second counts as alive); a dead one never stops the
+server: lines are dropped, counted, and said so when it is back. No lock is held across a write, no flag of a shared
+description is changed, no Python stream object is written to.
 """
 
-from __future__ import annotations
+import os
+import select
+import stat
+import time
+from time import monotonic
 
-import base64
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from . import _fd
+from ._ledger import FIELDS, Ledger, StrayWrite
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
-_SHOWN: Final = 2000  # bytes of a line in a failure message
-_WIRE_STAGES: Final = ("framing", "encoding", "json", "limits")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong (or, as a note, worth knowing).
-
-    ``line`` is 1-based; ``offset`` counts bytes from the start; ``raw`` is exactly what stood there, empty when the
-    fault is that nothing did. ``stage``: framing, encoding, json, limits, jsonrpc, method or session.
-    """
-
-    code: str
-    stage: str
-    line: int
-    offset: int
-    raw: bytes
-    why: str
-    rule: str = ""
-    cause: str = ""
-    severity: Severity = "error"
-
-    def as_dict(self) -> dict[str, object]:
-        """JSON-ready; the bytes as base64 and as Python's repr."""
-        own: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if name != "raw"}
-        return own | {"raw": repr(self.raw[:_SHOWN]), "raw_base64": base64.b64encode(self.raw).decode("ascii")}
+PREFIX = "stdout-guard: "
+PATIENCE = 1.0  # seconds without progress after which the reader counts as dead
+BATCH = 4096  # PIPE_BUF: one write of so much to a pipe is kept whole, or refused whole
+LINE_BYTES = 3000  # a longer text is cut: with its prefix a line must fit PIPE_BUF (4096)
+RAW_BYTES = 65536  # the raw format keeps JSON log lines whole up to here
+HEAD, TAIL = 500, 200  # characters kept of a text that is cut
+MARK = b"\x1estdout-guard\x1f"  # opens a finished record that a worker process sends through the channel
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The verdict on one channel. ``ok`` means no finding at all; notes do not count."""
-
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
-    frames: int
-    size: int
-    revision: str
-    omitted: int = 0  # findings beyond the first MAX_FINDINGS
-    unread: int = 0  # bytes after a fault that lost the framing
-
-    @property
-    def ok(self) -> bool:
-        """Whether the channel holds whole, allowed messages and nothing else."""
-        return not self.findings
-
-    @property
-    def checks(self) -> dict[str, bool]:
-        """Three verdicts: every line is one JSON value; every value an allowed message; the session is in order."""
-        stages = {finding.stage for finding in self.findings}
-        return {
-            "wire": not stages & set(_WIRE_STAGES),
-            "shape": not stages & {"jsonrpc", "method"},
-            "session": "session" not in stages,
-        }
-
-    def as_dict(self) -> dict[str, object]:
-        """JSON-ready."""
-        return {
-            "schemaVersion": 1,
-            "ok": self.ok,
-            "checks": self.checks,
-            "revision": self.revision,
-            "frames": self.frames,
-            "bytes": self.size,
-            "omitted": self.omitted,
-            "unread": self.unread,
-            "findings": [finding.as_dict() for finding in self.findings],
-            "notes": [finding.as_dict() for finding in self.notes],
-        }
+def escape(text: str) -> str:
+    """``text`` with every control, format and line-separating character spelled out, and no CI command left alive."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c in "\t\xa0\u3000" else _spell(c) for c in text)
+    if "##" in text:  # Azure and GitHub read "##[...]" and "##vso[...]" anywhere in a line
+        for opener in ("##[", "##vso[", "##teamcity["):
+            text = text.replace(opener, "#\\x23" + opener[2:])
+    return text
 
 
-def explain(report: Report) -> str:
-    """The report as text: the first finding in full, the others in a line each (ten at most)."""
-    if report.ok:
-        return f"clean: {report.frames} frames, {report.size} bytes, revision {report.revision}"
-    first, *others = report.findings
-    lines = [headline(first), *_details(first)]
-    lines += [f"also: {headline(finding)} ({finding.code})" for finding in others[:9]]
-    left = len(others[9:]) + report.omitted
-    if left > 0:
-        lines.append(f"and {left} more")
-    if report.unread:
-        lines.append(f"{report.unread} bytes after it were not read: the framing is lost")
-    return "\n".join(lines)
+def _spell(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def headline(finding: Finding) -> str:
-    """Where and what, in one line; the bytes only ever as repr."""
-    if not finding.raw:
-        return f"protocol broken at end of output: {finding.why}"
-    raw = finding.raw
-    shown = repr(raw) if len(raw) <= _SHOWN else f"{raw[:_SHOWN]!r}... ({len(raw)} bytes)"
-    kind = "non-protocol stdout" if finding.stage != "session" else "message out of place"
-    return f"{kind} on line {finding.line}: {shown}"
+def cut(text: str, limit: int = LINE_BYTES) -> str:
+    """``text``, its middle replaced by a count when it needs more than ``limit`` bytes of UTF-8."""
+    if len(text) * 4 <= limit or len(text.encode("utf-8", "surrogatepass")) <= limit:
+        return text
+    head, tail = min(HEAD, limit // 6), min(TAIL, limit // 6)
+    return f"{text[:head]} ...[{len(text) - head - tail} of {len(text)} characters cut]... {text[-tail:]}"
 
 
-def _details(finding: Finding) -> list[str]:
-    lines = [f"  at byte {finding.offset}, {finding.stage} ({finding.code}): {finding.why}"]
-    if finding.cause:
-        lines.append(f"  likely cause: {finding.cause}")
-    if finding.rule:
-        lines.append(f"  rule: {finding.rule}")
-    if finding.stage == "encoding":
-        lines.append(f"  hex: {finding.raw[:64].hex(' ')}{' ...' if len(finding.raw) > 64 else ''}")
-    return lines
+def as_text(stray: StrayWrite) -> str:
+    """One line for people."""
+    note = f"{stray.note}: " if stray.note else ""
+    return f"{PREFIX}{cut(escape(stray.where), 900)}: {note}{cut(escape(stray.text))}"
+
+
+def as_raw(stray: StrayWrite) -> str:
+    """The text alone, for collectors that expect the application's own (JSON) log lines."""
+    text = cut(escape(stray.text), RAW_BYTES)
+    return "\\x3a" + text.lstrip()[1:] if text.lstrip().startswith("::") else text  # GitHub: "::command::"
+
+
+def as_json(stray: StrayWrite) -> str:
+    """One JSON object."""
+    fields = {name: getattr(stray, name) for name in FIELDS if name != "text" and getattr(stray, name)}
+    return _object("stray", stray.time, fields, cut(stray.text))
+
+
+def note(text: str, log_format: str) -> str:
+    """Something that the guard itself has to say."""
+    return _object("note", time.time(), {}, cut(text)) if log_format == "json" else PREFIX + cut(escape(text))
+
+
+def _object(kind: str, when: float, fields: "dict[str, Any]", text: str) -> str:
+    from _json import encode_basestring_ascii as quote  # the C encoder alone: package json costs the cold start
+
+    head = "".join(f', "{key}": {v if isinstance(v, int) else quote(cut(v, 600))}' for key, v in fields.items())
+    line = f'{{"tool": "stdout-guard", "kind": "{kind}", "time": {when:.3f}{head}, "text": '
+    while len(line) + len(quote(text)) > 4000 and text:  # escapes make a short text long
+        text = text[: len(text) // 3] + "..." + text[-(len(text) // 3) :]
+    return line + quote(text) + "}"
+
+
+FORMATS: "dict[str, Callable[[StrayWrite], str]]" = {"text": as_text, "json": as_json, "raw": as_raw}
+
+
+def pack(stray: StrayWrite) -> bytes:
+    """A record as the line a worker process sends to the owner."""
+    values = [cut(escape(str(getattr(stray, name))), 300) for name in FIELDS[:-1]]
+    packed = "\x1f".join([*values, cut(escape(stray.text), 2000)])
+    return MARK + packed.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def unpack(line: bytes) -> StrayWrite | None:
+    """The record in a line of :func:`pack`, or None when it is not one."""
+    parts = line[len(MARK) :].decode("utf-8", "replace").split("\x1f", len(FIELDS) - 1)
+    values: dict[str, Any] = dict(zip(FIELDS, parts, strict=False))
+    try:
+        values["line"], values["pid"] = int(values["line"]), int(values["pid"])
+        return StrayWrite(**values)
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def summary(ledger: Ledger) -> str:
+    """What is said at exit: how many, and from where."""
+    counts = ledger.snapshot()
+    shown = ", ".join(f"{cut(place, 300)} ({n})" for place, n in counts.places[:8])
+    more = len(counts.places) - 8
+    rest = f" and {more} more places" if more > 0 else ""
+    return f"{counts.strays} stray write{'s' if counts.strays != 1 else ''} kept off the wire: {shown}{rest}"
+
+
+# ---- the way out
+
+
+class Sink:
+    """A bounded way out: writes whole lines, waits for a slow reader, drops and counts when nobody reads."""
+
+    path = ""  # of a log file
+
+    def __init__(self, fd: int, put: "Callable[[bytes], int]") -> None:
+        self.fd, self.put = fd, put
+        self.identity = _fd.identity(fd)
+        self.progress = 0.0
+        self.stalled = self.torn = False
+        self.lost_lines = self.lost_bytes = self.told_lines = self.told_bytes = 0
+        self.release: Callable[[], object] | None = None
+
+    def write(self, data: bytes) -> bool:
+        """Write finished lines (at most BATCH bytes to stay whole beside other writers); False when they were lost."""
+        self.confess()
+        if self._write(data):
+            return True
+        self.lost_lines += data.count(b"\n")
+        self.lost_bytes += len(data)
+        return False
+
+    def confess(self) -> None:
+        """Say what was dropped since it was last said, if anything."""
+        lines, size = self.lost_lines, self.lost_bytes
+        if lines == self.told_lines:
+            return
+        note = b"stdout-guard: %d lines (%d bytes) dropped: nobody read them for %g s\n"
+        if self._write(note % (lines - self.told_lines, size - self.told_bytes, PATIENCE)):
+            self.told_lines, self.told_bytes = lines, size
+
+    def _write(self, data: bytes) -> bool:
+        if not self.standing():
+            return False
+        if self.torn:
+            data = b"\n" + data
+        since = monotonic()
+        while data:
+            try:
+                written = self.put(data)
+            except BlockingIOError:
+                if self.stalled or monotonic() > max(since, self.progress) + PATIENCE:
+                    self.stalled = True
+                    return False
+                ready(self.fd, 0.02)  # short: a socket says "ready" only once three quarters of it are free
+                continue
+            except OSError:  # the reader is gone (EPIPE), the disk is full, a foreign hand closed it
+                return False
+            self.progress = monotonic()
+            self.stalled, self.torn = False, written < len(data)
+            data = data[written:]
+        return True
+
+    def standing(self) -> bool:
+        """False when this descriptor is no longer ours and cannot be had anew."""
+        if _fd.identity(self.fd) == self.identity:
+            return True
+        if _fd.identity(2) != self.identity:  # our copy was closed, its number reused, and stderr is not what it was
+            return False
+        fresh = stderr_sink()
+        self.fd, self.put, self.release = fresh.fd, fresh.put, fresh.release
+        return True
+
+    def close(self) -> None:
+        if self.release is not None:
+            self.release()
+        if _fd.identity(self.fd) == self.identity:
+            os.close(self.fd)
+
+
+def ready(fd: int, seconds: float) -> bool:
+    """True when a write to ``fd`` would not block; a poll object of its own, since a shared one raises when reentered."""
+    if not hasattr(select, "poll"):
+        return bool(select.select([], [fd], [], seconds)[1])
+    poller = select.poll()
+    poller.register(fd, select.POLLOUT)
+    return bool(poller.poll(int(seconds * 1000)))
+
+
+def plain(fd: int) -> "Callable[[bytes], int]":
+    return lambda data: os.write(fd, data)
+
+
+def stderr_sink() -> Sink:
+    """A sink on what fd 2 is now, in the way that cannot block for its kind, and without touching its flags."""
+    mode = os.fstat(2).st_mode
+    if stat.S_ISFIFO(mode):
+        own = _fd.reopened(2, os.O_WRONLY | os.O_NONBLOCK)
+        if own is not None:
+            return Sink(own, plain(own))
+    from . import _sinks
+
+    return _sinks.over_stderr(mode)

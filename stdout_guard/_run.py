@@ -28,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLE
     parser.add_argument("--mode", choices=("off", "redirect", "strict"), help="as STDOUT_GUARD, which wins")
-    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m")
+    parser.add_argument(
+        "-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module, as python -m"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | COMMAND [ARGS]")
 
 
@@ -43,7 +45,7 @@ def execute(args: argparse.Namespace) -> int:
     if isinstance(start, str):
         return _refuse(start)
     if (os.environ.get("STDOUT_GUARD") or args.mode) != "off":
-        from ._install import install_from
+        from ._guard import install_from
 
         install_from(None, {"mode": args.mode})  # no installer: the application is what runs as __main__
     sys.argv = target
@@ -86,7 +88,9 @@ def _load_entry(point: Any, target: list[str]) -> object:
     guard = current()
     function = point.load()
     if guard is not None:
-        guard.sites.learn({"__package__": point.module}, getattr(sys.modules[point.module], "__file__", None) or "<entry>")
+        guard.sites.learn(
+            {"__package__": point.module}, getattr(sys.modules[point.module], "__file__", None) or "<entry>"
+        )
     return function()
 
 
@@ -125,7 +129,9 @@ def _is_ours(path: str) -> bool:
     words = head.decode("utf-8", "replace").replace("'''exec'", " ").replace('"', " ").split()
     named = [word.lstrip("#!") for word in words if "python" in os.path.basename(word)]
     return any(
-        os.path.basename(word) == word or os.path.dirname(word) == os.path.dirname(sys.executable) or word.endswith("/env")
+        os.path.basename(word) == word
+        or os.path.dirname(word) == os.path.dirname(sys.executable)
+        or word.endswith("/env")
         for word in named
     )
 

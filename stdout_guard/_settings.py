@@ -2,6 +2,7 @@
 
 import os
 
+from ._guard import Defaults
 from .errors import GuardStateError
 
 TYPE_CHECKING = False
@@ -16,17 +17,9 @@ CHOICES = {
 }
 
 
-class Settings:
+class Settings(Defaults):
     """``mode``, ``log_format``, ``channel``: see CHOICES; ``log``: path or ""; ``writers``: module names; ``redact``:
     False, True or a callable from text to text."""
-
-    __slots__ = ("channel", "log", "log_format", "mode", "redact", "writers")
-    mode: str
-    log_format: str
-    channel: str
-    log: str
-    writers: tuple[str, ...]
-    redact: "bool | Callable[[str], str]"
 
     def __init__(self, environment: "Mapping[str, str]", **given: object) -> None:
         for name, (variable, choices, default) in CHOICES.items():
@@ -38,25 +31,31 @@ class Settings:
         if isinstance(redact, str):
             redact = _switch("STDOUT_GUARD_REDACT", redact)
         if not (redact is None or isinstance(redact, bool) or callable(redact)):
-            raise GuardStateError(f"argument redact: {redact!r} is neither true, false nor a callable from text to text")
+            raise GuardStateError(
+                f"argument redact: {redact!r} is neither true, false nor a callable from text to text"
+            )
         self.redact = redact or False
 
-    def clashes(self, given: "Mapping[str, object]") -> list[str]:
-        """The arguments given to a second install() that ask for something else than what stands."""
-        asked = {name: value for name, value in given.items() if value not in (None, ())}
-        wanted = Settings({}, **{**{name: getattr(self, name) for name in self.__slots__}, **asked})
-        return [
-            f"{name}={getattr(wanted, name)!r} (it stands with {getattr(self, name)!r})"
-            for name in asked
-            if os.environ.get(CHOICES[name][0] if name in CHOICES else "") in (None, "")
-            and getattr(wanted, name) != getattr(self, name)
-            and not (name == "writers" and set(wanted.writers) <= set(self.writers))
-        ]
+
+def refuse_clash(standing: Defaults, given: "Mapping[str, object]") -> None:
+    """Raise GuardStateError when a second install() asks for something else than what stands."""
+    asked = {name: value for name, value in given.items() if value not in (None, ())}
+    wanted = Settings({}, **asked)
+    clashes = [
+        f"{name}={getattr(wanted, name)!r} (it stands with {getattr(standing, name)!r})"
+        for name in asked
+        if not os.environ.get(CHOICES[name][0] if name in CHOICES else f"STDOUT_GUARD_{name.upper()}")
+        and getattr(wanted, name) != getattr(standing, name)
+        and not (name == "writers" and set(wanted.writers) <= set(standing.writers))
+    ]
+    if clashes:
+        raise GuardStateError(
+            f"the guard already stands in this process, and a second install() asks for {', '.join(clashes)}; install "
+            "once, with the settings you want, or call uninstall() first"
+        )
 
 
-def _choice(
-    name: str, variable: str, choices: tuple[str, ...], set_value: str | None, argument: object
-) -> str | None:
+def _choice(name: str, variable: str, choices: tuple[str, ...], set_value: str | None, argument: object) -> str | None:
     for label, value in ((f"environment variable {variable}", set_value), (f"argument {name}", argument)):
         if value is not None and value != "" and value not in choices:
             raise GuardStateError(f"{label}: {value!r} is not one of {', '.join(choices)}; the guard was not installed")

@@ -10,9 +10,11 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
+
+    from typing_extensions import Buffer
 
 
 class Bottom(io.RawIOBase):
@@ -43,7 +45,7 @@ class Bottom(io.RawIOBase):
 
 
 class StrayRaw(Bottom):
-    """The bottom of the stand-in: hands every write to ``took(data, frame of the writer)``, every flush to ``flushed()``."""
+    """The bottom of the stand-in: each write goes to ``took(data, frame of the writer)``, each flush to ``flushed()``."""
 
     name = "<stdout>"
 
@@ -66,11 +68,13 @@ class StrayRaw(Bottom):
         return 1
 
 
-def text_over(raw: io.RawIOBase) -> io.TextIOWrapper:
-    """The stand-in itself. Noise never raises and never becomes invalid UTF-8, whatever the locale."""
-    stream = io.TextIOWrapper(raw, "utf-8", "backslashreplace", write_through=True)  # type: ignore[arg-type]
-    stream.mode = "w"  # type: ignore[misc]
-    return stream
+def text_over(raw: io.RawIOBase, **options: "Any") -> io.TextIOWrapper:
+    """A text stream over a bottom of ours: UTF-8, each write() handed down at once. Unless the options say otherwise,
+    noise never raises and never becomes invalid UTF-8, whatever the locale."""
+    bottom: Any = raw  # io wants a buffered object, and asks of it only what Bottom has
+    stream: Any = io.TextIOWrapper(bottom, **{"encoding": "utf-8", "errors": "backslashreplace", **options}, write_through=True)
+    stream.mode = "w"
+    return stream  # type: ignore[no-any-return]
 
 
 def hook(stream: "Any", write: "Callable[..., Any]") -> "Callable[[], None]":

@@ -8,34 +8,36 @@ while a write is under way is queued behind it; ``close()`` is inert, since SDKs
 
 import _thread
 import errno
-import io
 import os
 import select
-from _collections import deque
+from _collections import deque  # type: ignore[import-not-found]  # the C type, without the package around it
 
 from . import _fd, _stream
 from .errors import GuardStateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Callable
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
 
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
 TORN = "a frame was interrupted half way: another one would be read as its rest"
 
 
 class Wire(_stream.Bottom):
-    """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself)."""
+    """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself).
+
+    ``refusal``: why no write is possible here, or ""; ``frames``: writes that went out whole.
+    """
 
     name = "<wire>"
 
-    def __init__(self, fd: int, verify: "Callable[[], object]", refusal: str = "") -> None:
-        self._number, self.identity, self._verify = fd, _fd.identity(fd) if fd >= 0 else None, verify
-        self._pid, self._refusal = os.getpid(), refusal
+    def __init__(self, fd: int, verify: "Callable[[], object]", refusal: str) -> None:
+        self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
+        self._pid, self.refusal, self.frames = os.getpid(), refusal, 0
         self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
-        self._dead: str | None = None
-        self.frames = 0
-        self.inherited = False  # adopted in a fork, and not confirmed by adopt_after_fork() yet
+        self._dead = ""
 
     @property
     def busy(self) -> bool:
@@ -49,8 +51,8 @@ class Wire(_stream.Bottom):
         torn frame, descriptor taken away). Nothing of ``data`` was written then, or the wire is dead for good.
         """
         frame = bytes(data)
-        if self._refusal or os.getpid() != self._pid:
-            raise GuardStateError(self._refusal or forked(self._pid))
+        if self.refusal or os.getpid() != self._pid:
+            raise GuardStateError(self.refusal or forked(self._pid))
         with self._lock:
             self._queue.append(frame)
             if self._busy:  # we interrupted ourselves: the write under way sends this one too
@@ -64,7 +66,7 @@ class Wire(_stream.Bottom):
         return len(frame)
 
     def _put(self, frame: bytes) -> None:
-        if self._dead is not None:
+        if self._dead:
             self._queue.clear()
             if self._dead == TORN:
                 raise GuardStateError(f"the wire is closed: {TORN}; restart the server")
@@ -80,8 +82,8 @@ class Wire(_stream.Bottom):
         try:
             while sent < len(frame):
                 try:
-                    sent += os.write(self._number, frame[sent:] if sent else frame)
-                except BlockingIOError:  # O_NONBLOCK set by whoever shares the description
+                    sent += os.write(self._number, memoryview(frame)[sent:] if sent else frame)
+                except BlockingIOError:  # O_NONBLOCK was set by whoever shares the description
                     poller = select.poll()
                     poller.register(self._number, select.POLLOUT)
                     poller.poll()
@@ -89,9 +91,9 @@ class Wire(_stream.Bottom):
             if error.errno in GONE:
                 self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {sent} of them sent"
             elif not sent:
-                self._dead = None
+                self._dead = ""
             raise
-        self._dead = None
+        self._dead = ""
         self.frames += 1
 
     def pass_through(self, data: bytes) -> None:
@@ -101,18 +103,12 @@ class Wire(_stream.Bottom):
 
     def refuse(self, why: str) -> None:
         """From now on every write raises GuardStateError with this text."""
-        self._refusal, self._lock, self._busy = why, _thread.RLock(), False
+        self.refusal, self._lock, self._busy = why, _thread.RLock(), False
         self._queue.clear()
 
     def adopt(self) -> None:
-        """Make this process the owner."""
-        self._pid, self._refusal, self._lock, self._busy = os.getpid(), "", _thread.RLock(), False
-        self.inherited, self.frames = True, 0
-
-    def drop(self) -> None:
-        """Close the descriptor, so that the client can see the end of file without us."""
-        if self.identity is not None and _fd.identity(self._number) == self.identity:
-            os.close(self._number)
+        """Make this process, a fork, the owner."""
+        self._pid, self._lock, self._busy, self.frames = os.getpid(), _thread.RLock(), False, 0
 
     def fileno(self) -> int:
         return self._number
@@ -124,8 +120,3 @@ def forked(owner: int) -> str:
         f"process {os.getpid()} was forked from the server (process {owner}), which alone owns the wire; send the result "
         "back to it, or, for a daemon, call guard.adopt_after_fork() in the server before it forks"
     )
-
-
-def text_over(wire: io.RawIOBase) -> io.TextIOWrapper:
-    """A text stream over the wire: UTF-8, "\\n" as it is, every write() one unit."""
-    return io.TextIOWrapper(wire, encoding="utf-8", newline="\n", write_through=True)  # type: ignore[arg-type]

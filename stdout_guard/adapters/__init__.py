@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from stdout_guard import _lifecycle
+from stdout_guard import _guard
 from stdout_guard._guard import Guard
 
 
@@ -42,13 +42,13 @@ _registered: set[str] = set()
 
 def begin() -> None:
     """Give the wire to the writer modules that are imported, and to the others when they are."""
-    guard = _lifecycle.current
+    guard = _guard.current
     if guard is None:
         return
     try:
         sdk = importlib.import_module(f"{__name__}.sdk")
     except Exception as error:
-        guard.tell(
+        guard.intake.tell(
             f"the SDK adapters could not be loaded ({error}): an SDK's frames will not reach the client; install wrapt "
             "beside stdout-guard, or give the SDK guard.wire yourself"
         )
@@ -64,7 +64,7 @@ def begin() -> None:
 
 def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None:
     """Adapt one module for the guard that stands now; what does not fit is said by name, never silent."""
-    guard = _lifecycle.current
+    guard = _guard.current
     if guard is None or guard.role != "owner":
         return
     try:
@@ -72,7 +72,7 @@ def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:
-        guard.tell(
+        guard.intake.tell(
             f"the adapter does not fit this version of {module.__name__} ({problem}), so its frames may not reach the "
             "client; pass guard.wire (guard.text_wire, guard.take_stdin()) to the SDK's entry function yourself, or name "
             "the module that writes in STDOUT_GUARD_WRITERS"

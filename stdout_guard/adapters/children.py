@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from stdout_guard import _channel, _fd, _lifecycle
+from stdout_guard import _channel, _fd, _guard
 from stdout_guard._guard import Guard
 
 _wrapped: set[int] = set()
@@ -75,7 +75,7 @@ def _wrap_multiprocessing() -> None:
 
 def _own_pipe(stdout: Any, args: Any) -> tuple[Guard, _channel.Source, int] | None:
     """A pipe for a child whose stdout would be our fd 1; None when it would not, or cannot have one."""
-    guard = _lifecycle.current
+    guard = _guard.current
     if guard is None or guard.channel is None or guard.finished or guard.pid != os.getpid() or not _inherits(stdout):
         return None
     if len(guard.channel.sources) > _channel.CHILD_PIPES:
@@ -85,7 +85,9 @@ def _own_pipe(stdout: Any, args: Any) -> tuple[Guard, _channel.Source, int] | No
         read_end, write_end = _fd.pipe()
     except OSError:  # out of descriptors: the shared pipe still keeps it off the wire
         return None
-    source = _channel.Source("child", read_end, _program(args), str(site) + (f" from {site.caller}" if site.caller else ""))
+    source = _channel.Source(
+        "child", read_end, _program(args), str(site) + (f" from {site.caller}" if site.caller else "")
+    )
     if source.identity is not None:
         guard.marks.append(source.identity)
         del guard.marks[1 : -2 * _channel.CHILD_PIPES]

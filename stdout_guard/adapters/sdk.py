@@ -16,7 +16,7 @@ from typing import Any
 
 import wrapt
 
-from stdout_guard import _fd, _wire
+from stdout_guard import _fd
 from stdout_guard._guard import Guard
 
 STREAMS = ("stdin", "stdout", "__stdout__", "stderr")
@@ -52,7 +52,7 @@ class ShadowSys(wrapt.ObjectProxy):  # type: ignore[misc]
 
 def shadow(module: Any, guard: Guard, stdin: bool) -> str:
     """Give ``module`` the wire as its sys.stdout; "" or why it does not fit."""
-    text = _wire.text_over(guard.wire)
+    text = guard.new_text_wire()
     return _give(module, guard, _streams(guard, stdin, text), text)
 
 
@@ -67,7 +67,7 @@ def pipes(module: Any, guard: Guard, stdin: bool) -> str:
 
 def printing(module: Any, guard: Guard, stdin: bool) -> str:
     """As shadow, and the module's ``print`` and ``click.echo`` write frames too (each call one unit)."""
-    text = _wire.text_over(guard.wire)
+    text = guard.new_text_wire()
     uses = set(_names(module))
     if "print" in uses:
         _set(module, guard, "print", _printer(text))
@@ -111,7 +111,12 @@ def _give(module: Any, guard: Guard, streams: dict[str, Any], text: io.TextIOWra
     proxy = ShadowSys(streams)
     found = False
     for name in STREAMS[:3]:
-        if text is not None and name in streams and names.get(name) in (guard.stream, guard.original) and name != "stdin":
+        if (
+            text is not None
+            and name in streams
+            and names.get(name) in (guard.stream, guard.original)
+            and name != "stdin"
+        ):
             _set(module, guard, name, text)
             found = True
     for name, value in list(names.items()):
@@ -183,7 +188,13 @@ class _Click(wrapt.ObjectProxy):  # type: ignore[misc]
 
 
 def _echo(
-    echo: Callable[..., None], text: Any, message: Any = None, file: Any = None, nl: bool = True, err: bool = False, **rest: Any
+    echo: Callable[..., None],
+    text: Any,
+    message: Any = None,
+    file: Any = None,
+    nl: bool = True,
+    err: bool = False,
+    **rest: Any,
 ) -> None:
     if file is not None or err:
         echo(message, file, nl, err, **rest)
@@ -192,4 +203,3 @@ def _echo(
     echo(message, whole, nl, **rest)
     made = whole.getvalue()
     (text.buffer if isinstance(made, bytes) else text).write(made)
-

@@ -1,0 +1,176 @@
+"""How strays become records: what Python code writes, what comes through the pipes, lines that are not finished.
+
+Rules: a record is latched before anything is printed or raised; no lock is taken, since a signal handler may print while
+its thread prints; text of one thread is put together to lines, text of two threads never.
+"""
+
+import _thread
+import os
+import sys
+from time import monotonic
+
+from . import _callsite, _report
+from ._channel import TAIL_AFTER, Source, Tail
+from ._ledger import StrayWrite
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+    from ._guard import Guard
+
+NOT_SEEN = "this looks like a protocol frame, but {0}, so no client saw it; {1}"
+REMEDY = {
+    "python": ("module {} is not a named protocol writer", "set STDOUT_GUARD_WRITERS={} or write frames to guard.wire"),
+    "child": ("a child wrote it", "start that child with stdout=guard.wire.fileno()"),
+    "fd1": ("it was written to fd 1", "write frames to guard.wire"),
+}
+
+
+class Intake:
+    """The way of every stray of one guard into its ledger and its report."""
+
+    def __init__(self, guard: "Guard") -> None:
+        self.guard, self.ledger, self.sites = guard, guard.ledger, guard.sites
+        self.tails: dict[object, Tail] = {}
+        redact = guard.settings.redact
+        self.redactor: Callable[[str], str] | None = redact if callable(redact) else None
+        self.packed = self.judged = False  # packed: records are sent to the owner, through the channel
+        self.verdict: BaseException | None = None
+        self._local, self._told = _thread._local(), set[str]()
+
+    def python_write(self, data: bytes, frame: "FrameType") -> None:
+        """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
+        if self.guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
+            self.guard.after_fork()
+        if self.guard.role == "ended":
+            os.write(1, data)
+            return
+        if self._for_a_person(data, frame):
+            return
+        if self.guard.mode == "strict" and not self.guard.finished:
+            stray = self._python(data.rstrip(b"\r\n"), self.sites.find(frame), frame)
+            self.record([stray])
+            from ._seldom import refused
+
+            raise refused(stray)
+        key = getattr(self._local, "key", None)
+        if key is None:
+            key = self._local.key = object()  # not the thread's ident: those are recycled
+        tail = self.tails.pop(key, None)
+        if tail is None or b"\r" in data:
+            tail = tail or Tail()
+            tail.site = self.sites.find(frame)
+        lines = tail.add(data)
+        if lines:
+            self.record([self._python(line, tail.site, frame) for line in lines])
+        if tail.data:
+            if self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
+                self.record([self._python(tail.take(), tail.site, frame)])
+            elif self.guard.channel is not None:
+                self.guard.channel.wake()
+
+    def deliver(self, source: Source, lines: list[bytes]) -> None:
+        """Lines that came through a pipe: a child's, C code's, or finished records of our workers."""
+        strays: list[StrayWrite] = []
+        for line in lines:
+            if _report.MARK in line:
+                line, _, packed = line.partition(_report.MARK)
+                stray = _report.unpack(_report.MARK + packed)
+                strays += [stray] if stray is not None else []
+                if not line:
+                    continue
+            text = self._text(line)
+            strays.append(
+                StrayWrite(
+                    source.kind, text, caller=source.site, pid=source.pid, program=source.program, note=self._note(source.kind, text)
+                )
+            )
+        self.record(strays)
+
+    def _python(self, line: bytes, site: "Any", frame: "FrameType | None" = None) -> StrayWrite:
+        text = self._text(line)
+        note = self._note("python", text, frame.f_globals.get("__name__", "?") if frame is not None else "?")
+        return StrayWrite("python", text, site.file, site.line, site.function, site.caller, note=note)
+
+    def _text(self, line: bytes) -> str:
+        text = line.decode("utf-8", "backslashreplace").rstrip("\r")
+        if "\r" in text:  # a progress bar that was redrawn: its last state
+            text = text.rpartition("\r")[2]
+        return self.redactor(text) if self.redactor is not None else text
+
+    @staticmethod
+    def _note(kind: str, text: str, module: str = "") -> str:
+        if not (text.startswith("Content-Length:") or (text.startswith("{") and '"jsonrpc"' in text[:400])):
+            return ""
+        return NOT_SEEN.format(*(part.format(module) for part in REMEDY[kind]))
+
+    def record(self, strays: "list[StrayWrite]") -> None:
+        """Latch, then show, in pieces that a pipe keeps whole."""
+        for stray in strays:
+            self.ledger.add(stray)
+        batch = b""
+        for stray in strays:
+            if self.packed:
+                line = _report.pack(stray)
+            else:
+                line = _report.FORMATS[self.guard.settings.log_format](stray).encode("utf-8", "backslashreplace") + b"\n"
+            if batch and len(batch) + len(line) > _report.BATCH:
+                self._show(batch)
+                batch = b""
+            batch += line
+        self._show(batch)
+
+    def _show(self, data: bytes) -> None:
+        if self.guard.role == "worker":
+            try:
+                os.write(1, data)
+            except OSError:  # the owner is gone, and its channel with it
+                return
+        elif self.guard.sink is not None and data:
+            self.guard.sink.write(data)
+
+    def tell(self, text: str, once: str = "") -> None:
+        """Something we have to say ourselves, on the same way as the report."""
+        if self.guard.sink is not None and not (once and once in self._told):
+            self._told.add(once)
+            self.guard.sink.write(_report.note(text, self.guard.settings.log_format).encode("utf-8", "backslashreplace") + b"\n")
+
+    def _for_a_person(self, data: bytes, frame: "FrameType") -> bool:
+        """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
+        if self.guard.role != "owner" or self.guard.finished or self.guard.frames:
+            return False
+        if not _callsite.is_help(frame):
+            return False
+        self.guard.wire.pass_through(data)
+        return True
+
+    # ---- unfinished lines
+
+    def idle(self) -> float | None:
+        """Show the unfinished lines that are due; seconds until the next one is, None when there is none."""
+        wait, now = None, monotonic()
+        for key, tail in list(self.tails.items()):
+            left = tail.touched + TAIL_AFTER - now
+            if left > 0:
+                wait = left if wait is None else min(wait, left)
+            elif self.tails.pop(key, None) is tail:
+                self.record([self._python(tail.take(), tail.site)])
+        return wait
+
+    def flush_tails(self) -> None:
+        for key in list(self.tails):
+            tail = self.tails.pop(key, None)
+            if tail is not None:
+                self.record([self._python(tail.take(), tail.site)])
+
+    def flushed(self) -> None:
+        """sys.stdout.flush(): nothing to do while the pump lives; at the interpreter's own last flush, the verdict."""
+        if self.guard.channel is None or self.guard.finished:
+            self.flush_tails()
+        if self.guard.finished and sys.is_finalizing() and self.guard.convicted and not self.judged:
+            self.judged = True  # raising here makes the interpreter exit with 120, after the user's files are flushed
+            raise self.verdict or SystemExit(120)
+

@@ -1,0 +1,148 @@
+"""What most processes never need: the strict verdict, the last words, exec, uninstall, children that outlive us."""
+
+import os
+import sys
+
+from . import _fd, _guard, _report, _stream
+from .errors import StrayWriteError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ._guard import Guard
+    from ._ledger import StrayWrite
+
+
+def refused(stray: "StrayWrite") -> StrayWriteError:
+    """The error that strict mode raises at the call site."""
+    note = stray.note or "stdout belongs to the protocol: print to sys.stderr, or write frames to guard.wire"
+    shown = _report.cut(_report.escape(stray.text), 600)
+    return StrayWriteError(f"stray write to stdout at {stray.where}: {shown!r}; {note}", stray)
+
+
+def foreign_hands(guard: "Guard") -> "Iterator[str]":
+    """What others did to our descriptors and to ``sys.stdout``."""
+    if guard.role == "owner" and _fd.identity(guard.wire_fd) != guard.wire_identity:
+        yield f"the wire's descriptor {guard.wire_fd} was closed or replaced by a foreign hand"
+    if guard.role in ("owner", "worker") and not _leads_to_us(guard, sys.stdout):
+        kind = type(sys.stdout).__name__
+        yield f"sys.stdout was replaced by a {kind}: what is written there is not named, only kept off the wire"
+
+
+def _leads_to_us(guard: "Guard", stream: "Any") -> bool:
+    for _ in range(8):
+        if stream is guard.stream or stream is guard.bottom or stream is guard.original:
+            return True
+        inner = (getattr(stream, name, None) for name in ("buffer", "stream", "wrapped"))
+        stream = next((found for found in inner if found is not None), None)
+    return False
+
+
+# ---- exit
+
+
+def prepare(guard: "Guard") -> None:
+    """Before the last step: what C code has pending is counted too, and the verdict is made ready to be raised."""
+    for found in guard.verify():
+        guard.intake.tell(found, once=found)
+    try:
+        guard.stream.fileno()
+    except ValueError:  # detached: a new one over the same bottom
+        guard.stream = _stream.text_over(guard.bottom)
+    if guard.mode == "strict":
+        flush_c()
+        guard.intake.verdict = StrayWriteError("strict: stray writes to stdout; exit status 120")
+        sys.unraisablehook = _verdict(sys.unraisablehook, guard)
+
+
+def _verdict(original: "Callable[[Any], Any]", guard: "Guard") -> "Callable[[Any], Any]":
+    """The interpreter reports our last flush as an exception it ignored: say it as what it is."""
+
+    def say(unraisable: "Any") -> None:
+        if unraisable.exc_value is guard.intake.verdict:
+            guard.intake.tell(f"strict: {guard.ledger.total} stray writes to stdout in this run; exit status 120")
+        else:
+            original(unraisable)
+
+    return say
+
+
+def last_words(guard: "Guard") -> None:
+    """The summary, and what else must be said before nothing can be."""
+    if guard.interrupted:
+        guard.intake.tell("a frame was still being written at the end: the client may have got only its beginning")
+    if guard.ledger.total:
+        guard.intake.tell(_report.summary(guard.ledger))
+    if guard.sink is not None:
+        guard.sink.confess()
+        if guard.sink.release is not None:
+            from ._sinks import settle
+
+            settle(guard.sink)
+
+
+def flush_c() -> None:
+    """Write out what C code left in libc's buffers."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).fflush(None)
+    except (ImportError, OSError, AttributeError, TypeError):  # no ctypes, or no libc to be found by that name
+        return
+
+
+def hand_over(fd: int, target: int) -> None:
+    """A pipe that children still write to goes to a ``cat`` on ``target``, so that nobody gets SIGPIPE; closes ``fd``."""
+    cat = next((path for path in ("/bin/cat", "/usr/bin/cat") if os.path.exists(path)), None)
+    if cat is not None:
+        os.set_blocking(fd, True)
+        actions: list[Any] = [(os.POSIX_SPAWN_DUP2, fd, 0), (os.POSIX_SPAWN_DUP2, target, 1)]
+        try:
+            os.posix_spawn(cat, [cat], os.environ, file_actions=actions)
+        except OSError:  # no process to be had: the children get SIGPIPE, as documented
+            pass
+    os.close(fd)
+
+
+def take_away(guard: "Guard") -> None:
+    """Undo the installation: fd 1 and ``sys.stdout`` are what they were. What C code had pending still goes to stderr."""
+    if guard.role == "owner":
+        flush_c()
+    guard.intake.flush_tails()
+    guard.undo.run()
+    guard.role = "ended"
+
+
+# ---- exec
+
+
+class GivenBack:
+    """For an exec: the new image gets fd 0 and fd 1 back, blocking. Leaving the block means that the exec failed."""
+
+    def __init__(self, guard: "Guard") -> None:
+        self._guard, self._undo = guard, _fd.Undo()
+
+    def __enter__(self) -> None:
+        guard = self._guard
+        guard.intake.flush_tails()
+        if guard.channel is not None:
+            guard.channel.stop(_report.PATIENCE)
+            guard.channel.drain()
+        try:
+            for private, fd in ((guard.wire_fd, 1), (guard.stdin_identity[0], 0)):
+                if private >= 0:
+                    _fd.divert(private, fd, self._undo)
+                    if not os.get_blocking(fd):
+                        os.set_blocking(fd, True)
+        except OSError:
+            self.__exit__()
+            raise
+        mark = os.environ.pop(_guard.MARKER, "")
+        self._undo.push(lambda: os.environ.__setitem__(_guard.MARKER, mark))
+
+    def __exit__(self, *raised: object) -> None:
+        self._undo.run()
+        if self._guard.channel is not None:
+            self._guard.channel.restart()

@@ -25,18 +25,26 @@ KINDS = (
     "held",
 )
 
+OWN_PRINT = 'print("noise async print", end="", flush=True)'
 GUARD = "import stdout_guard.auto  # noqa: F401"
 # what stands above the server's first line in each import order; {sdk} is the SDK's own package
 ORDERS = {"bare": "", "guard first": f"{GUARD}\n", "sdk first": f"import {{sdk}}\n{GUARD}\n"}
 
 
-def stage(folder: Path, server: str, order: str, sdk: str) -> Path:
-    """Write server `server` with its guard line (or none) into `folder`, its modules beside it; return its path."""
+def stage(folder: Path, server: str, order: str, sdk: str, *, quiet: bool = False) -> Path:
+    """Write server `server` with its guard line (or none) into `folder`, its modules beside it; return its path.
+
+    `quiet` takes the noise out: what is left is what the SDK itself writes.
+    """
     for module in ("noise.py", "people/__init__.py", "files/__init__.py"):
         (folder / module).parent.mkdir(exist_ok=True)
         shutil.copy(SERVERS / module, folder / module)
     path = folder / f"{server}_server.py"
     path.write_text(ORDERS[order].format(sdk=sdk) + (SERVERS / f"{server}.py").read_text("utf-8"), "utf-8")
+    if quiet:
+        (folder / "noise.py").write_text("def make(phase):\n    pass\n", "utf-8")
+        for source in (path, folder / "people" / "__init__.py"):
+            source.write_text(source.read_text("utf-8").replace(OWN_PRINT, "pass"), "utf-8")
     return path
 
 
@@ -79,7 +87,7 @@ def _own_print(folder: Path) -> str:
         (path, number)
         for path in [*own, folder / "people" / "__init__.py"]
         for number, text in enumerate(path.read_text("utf-8").splitlines(), 1)
-        if '"noise async print"' in text
+        if OWN_PRINT in text
     ]
     return rf"^stdout-guard: {re.escape(str(path.relative_to(folder)))}:{line} in [\w.]+: noise async print$"
 

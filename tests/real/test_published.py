@@ -12,6 +12,8 @@ import environments
 import pytest
 from real import conversations, drive, expect, talk
 
+from stdout_guard.transcript import judge
+
 Arguments = dict[str, Any]
 
 
@@ -74,6 +76,8 @@ def check(name: str, done: drive.Run) -> None:
     assert server.call[0] in [tool["name"] for tool in found[1]["result"]["tools"]], f"{done}"
     assert server.holds in str(found[-1]["result"]), f"{found[-1]}\n{done}"
     assert not found[-1]["result"].get("isError"), f"{done}"
+    verdict = judge(done.stdout, sent=done.sent)
+    assert verdict.ok, f"{verdict.findings}\n{done}"
 
 
 @pytest.mark.parametrize("name", list(SERVERS))

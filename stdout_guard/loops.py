@@ -7,6 +7,7 @@ ends the session and nothing more is started; what was released before the end i
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Awaitable, Callable
@@ -148,10 +149,12 @@ def _start_reader(stdin: Readable, chunks: asyncio.Queue[bytes]) -> None:
                 data = _read(stdin)
             except (OSError, ValueError):
                 data = b""  # closed under us: the input has ended
+            handing_over = chunks.put(data)
             try:
-                asyncio.run_coroutine_threadsafe(chunks.put(data), loop).result()
-            except (RuntimeError, asyncio.CancelledError):
-                return  # the loop has ended before the input did
+                asyncio.run_coroutine_threadsafe(handing_over, loop).result()
+            except (RuntimeError, concurrent.futures.CancelledError):
+                handing_over.close()  # the loop has ended before the input did
+                return
 
     # A daemon, because nothing can interrupt a blocking read and the session may end before the input does.
     threading.Thread(target=pump, name="stdout-guard-stdin", daemon=True).start()

@@ -3,8 +3,7 @@
 import json
 
 import noise
-from singer_sdk import Target
-from singer_sdk import typing as th
+from singer_sdk import Target, typing as th
 from singer_sdk.sinks import RecordSink
 
 

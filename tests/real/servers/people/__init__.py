@@ -1,8 +1,7 @@
 """A noisy Meltano SDK tap as a package, which the SDK's older versions need it to be."""
 
 import noise
-from singer_sdk import Stream, Tap
-from singer_sdk import typing as th
+from singer_sdk import Stream, Tap, typing as th
 
 
 class People(Stream):

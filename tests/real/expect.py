@@ -12,8 +12,6 @@ from typing import Any
 SERVERS = Path(__file__).parent / "servers"
 PHASES = ("before", "during", "after", "exit")
 HEARD = PHASES[:2]  # while a client listens: most send SIGTERM soon after they close stdin, maybe before the rest
-    :2
-]  # while a client listens: most send SIGTERM soon after they close stdin, which may come before the rest
 KINDS = (
     "print",
     "flushed",

@@ -97,7 +97,8 @@ class Tripwire:
 
     def heard(self, event: str, args: tuple[Any, ...]) -> None:
         """The interpreter's report of one audit event."""
-        if threading.get_ident() == self._thread and (event in TRIPS or (event == "open" and _opens_to_write(args))):
+        effect = event in TRIPS or (event == "open" and _opens_to_write(args))
+        if effect and threading.get_ident() == self._thread and not _is_import_cache(args):
             self.events.append((event, repr(args[0] if args else "")[:200]))
 
 
@@ -106,8 +107,15 @@ _hooked = False
 
 
 def _opens_to_write(args: tuple[Any, ...]) -> bool:
-    mode, flags = (*args, None, None, None)[1:3]
+    target, mode, flags = (*args, None, None, None)[:3]
+    if isinstance(target, int):
+        return False  # a wrapper around a descriptor: what opened it was heard already
     return any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool((flags or 0) & _WRITES)
+
+
+def _is_import_cache(args: tuple[Any, ...]) -> bool:
+    """A module imported late may be compiled to ``__pycache__``: no effect of a frame."""
+    return bool(args) and isinstance(args[0], str | bytes) and "__pycache__" in os.fsdecode(args[0])
 
 
 def _install_hook() -> None:

@@ -68,8 +68,7 @@ def test_rules_of_the_data(home, change, message):
     adding.append(adding.Defect(data=b"x\n", title="t", source="s", stage="json"), home=home, file="mine.jsonl")
     path = home / "mine.jsonl"
     header, *records = [json.loads(line) for line in path.read_text().splitlines()]
-    records[0]["expect"].update(change.pop("expect", {}))
-    records[0].update(change)
+    records[0] |= change | {"expect": records[0]["expect"] | change.get("expect", {})}
     path.write_text("".join(json.dumps(record) + "\n" for record in [header, *records]))
     adding.write_sums(home)
     with pytest.raises(CorpusError, match=message):

@@ -8,10 +8,8 @@ import math
 
 import pytest
 from boundary_talk import INITIALIZED, Talk, call, initialize, notification, request
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from hypothesis.stateful import initialize as first
+from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize as first, invariant, precondition, rule
 
 from stdout_guard.boundary import AuthorizedAction, Reply, SessionClosed
 from stdout_guard.testing.corpus import load

@@ -1,5 +1,6 @@
 """The proofs themselves: each assertion, the tripwire and the sentinel can fail."""
 
+import importlib
 import os
 import socket
 import subprocess
@@ -89,6 +90,19 @@ def test_tripwire_leaves_reading_alone():
         other.start()
         other.join(5)
     open(os.devnull, "w").close()
+
+
+def test_tripwire_leaves_late_imports_alone(tmp_path, monkeypatch):
+    """A module that is imported inside the block may be compiled; what it does when imported still counts."""
+    (tmp_path / "late_but_quiet.py").write_text("x = 1\n")
+    (tmp_path / "late_and_loud.py").write_text("import os\nopen(os.devnull, 'w').close()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    with tripwire():
+        importlib.import_module("late_but_quiet")
+    assert list(tmp_path.glob("__pycache__/late_but_quiet*"))
+    with pytest.raises(AssertionError, match="open"), tripwire():
+        importlib.import_module("late_and_loud")
 
 
 def test_tripwire_keeps_the_error_of_the_block():

@@ -43,7 +43,7 @@ def let_frames_pass(guard: "Any") -> None:
     """Hand frames to the wire and everything else to the guard; ``print`` sends the line's end by itself."""
     import _thread
 
-    took, ended = guard.python_write, set[int]()
+    took, ended = guard.bottom._took, set[int]()
 
     def sort(data: bytes, frame: object) -> None:
         thread = _thread.get_ident()

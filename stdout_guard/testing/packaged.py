@@ -6,6 +6,7 @@ checkout must not be importable from there, and that is checked, not assumed.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -47,8 +48,8 @@ def installed(server: Server, *, wheel: str | None = None, package: str | None =
     with tempfile.TemporaryDirectory(prefix="stdout-guard-packaged-", ignore_cleanup_errors=True) as folder:
         environment, away = os.path.join(folder, "environment"), os.path.join(folder, "away")
         os.mkdir(away)
-        python = _create(environment, target, away)
         name = _wheel_name(target) if wheel else _requirement_name(target)
+        python = _create(environment, target, away)
         scripts = _facts(python, name, environment, away)
         command = list(server.command) or [_only(scripts, name)]
         program = os.path.join(environment, "bin", command[0])
@@ -62,20 +63,32 @@ def installed(server: Server, *, wheel: str | None = None, package: str | None =
 
 def _create(environment: str, target: str, away: str) -> str:
     python = os.path.join(environment, "bin", "python")
-    uv = shutil.which("uv")
-    if uv is not None:
-        steps = [[uv, "venv", "--quiet", "--no-project", "--python", sys.executable, environment],
-                 [uv, "pip", "install", "--quiet", "--python", python, target]]  # fmt: skip
-    else:
-        steps = [[sys.executable, "-m", "venv", environment],
-                 [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", target]]  # fmt: skip
-    for step in steps:
+    for step in _recipe(environment, python, target):
         done = _run(step, away, INSTALL_SECONDS)
         if done.returncode != 0:
             raise PackagingError(
                 f"{target}: could not be installed (exit {done.returncode}): {done.stderr.strip()[-1500:]}"
             )
     return python
+
+
+def _recipe(environment: str, python: str, target: str) -> list[list[str]]:
+    """The quickest way there is: uv, our own pip, or a pip of the environment's own."""
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")
+    uv = shutil.which("uv") or (beside if os.path.exists(beside) else None)
+    if uv is not None:
+        return [
+            [uv, "venv", "--quiet", "--no-project", "--python", sys.executable, environment],
+            [uv, "pip", "install", "--quiet", "--python", python, target],
+        ]
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    bare = importlib.util.find_spec("pip") is not None
+    if not bare:
+        pip = [python, "-m", "pip"]
+    return [
+        [sys.executable, "-m", "venv", *(["--without-pip"] if bare else []), environment],
+        [*pip, "install", "--quiet", "--disable-pip-version-check", target],
+    ]
 
 
 def _run(command: Sequence[str], cwd: str, seconds: float) -> subprocess.CompletedProcess[str]:

@@ -75,7 +75,8 @@ def evaluate(run: Run) -> Outcome:
     problems += [problem for problem in _unasked(run, session) if problem.offset not in judged]
     problems += [*_merged(session), *_answers(run, session), *_effects(run, session)]
     untested = _untested(run, session)
-    ending = list(_ending(run, session)) if untested is None else []
+    blocked = any(problem.code == "blocked-on-stderr" for problem in problems)  # then it cannot leave either
+    ending = list(_ending(run, session)) if untested is None and not blocked else []
     problems += ending
     notes += session.notes
     if session.closed_after_hostile:

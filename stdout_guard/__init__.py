@@ -1,6 +1,6 @@
 """stdout belongs to the protocol writer alone. Importing this does nothing; :func:`install` (or
-``import stdout_guard.auto``) makes the guard stand: stray print, warnings, logging, C and child output go to stderr with
-the line that wrote them, and only ``guard.wire`` and named protocol writers reach the client.
+``import stdout_guard.auto``) makes the guard stand: stray print, warnings, logging, C and child output go to stderr
+with the line that wrote them, and only ``guard.wire`` and named protocol writers reach the client.
 
 For applications, never for libraries.
 """
@@ -13,30 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ._guard import Guard as Guard
-    from ._ledger import Counts as Counts
     from ._ledger import StrayWrite as StrayWrite
-    from .errors import GuardStateError as GuardStateError
-    from .errors import LateInstallWarning as LateInstallWarning
-    from .errors import LocalProtocolError as LocalProtocolError
-    from .errors import ProtocolError as ProtocolError
-    from .errors import RemoteProtocolError as RemoteProtocolError
-    from .errors import StdoutGuardError as StdoutGuardError
-    from .errors import StrayWriteError as StrayWriteError
+    from ._report import Counts as Counts
+    from .errors import (
+        GuardStateError as GuardStateError,
+        LateInstallWarning as LateInstallWarning,
+        LocalProtocolError as LocalProtocolError,
+        ProtocolError as ProtocolError,
+        RemoteProtocolError as RemoteProtocolError,
+        StdoutGuardError as StdoutGuardError,
+        StrayWriteError as StrayWriteError,
+    )
 
 __version__ = "0.1.0"
 
-_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_ledger"} | dict.fromkeys(
-    (
-        "GuardStateError",
-        "LateInstallWarning",
-        "LocalProtocolError",
-        "ProtocolError",
-        "RemoteProtocolError",
-        "StdoutGuardError",
-        "StrayWriteError",
-    ),
-    "errors",
-)
+_ERRORS = "StdoutGuardError StrayWriteError GuardStateError ProtocolError LocalProtocolError RemoteProtocolError"
+_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_report"}
+_ELSEWHERE |= dict.fromkeys([*_ERRORS.split(), "LateInstallWarning"], "errors")
 __all__ = ["__version__", "current", "install", "uninstall", *_ELSEWHERE]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
@@ -60,9 +53,10 @@ def install(
     """Make the guard stand and return it. Call it first, before anything that may print is imported.
 
     mode: ``"redirect"`` (default), ``"strict"`` (a stray write raises StrayWriteError at its line, and the process ends
-    with status 120) or ``"off"``. writers: names of modules whose ``sys.stdout`` is to be the wire. log: a file that gets
-    the report instead of stderr. log_format: ``"text"``, ``"json"`` or ``"raw"``. redact: True, or a callable from text to
-    text. channel: ``"thread"`` (default) or ``"dup"`` (fd 1 straight to stderr, no thread, no names for C and children).
+    with status 120) or ``"off"``. writers: names of modules whose ``sys.stdout`` is to be the wire. log: a file that
+    gets the report instead of stderr. log_format: ``"text"``, ``"json"`` or ``"raw"``. redact: True, or a callable from
+    text to text. channel: ``"thread"`` (default) or ``"dup"`` (fd 1 straight to stderr, no thread, C and children
+    unnamed).
 
     Each has an environment variable that wins: STDOUT_GUARD, STDOUT_GUARD_WRITERS (adds), STDOUT_GUARD_LOG,
     STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL. Calling again is harmless; calling again with other

@@ -29,15 +29,16 @@ KINDS = {
 
 
 class Site:
-    """A call site: ``file`` as a terminal can open it, ``line``, ``function``, and ``caller`` (``file:line`` or "")."""
+    """A call site. ``parts``: file as a terminal can open it, line, function, and the caller's ``file:line`` or ""."""
 
-    __slots__ = ("caller", "file", "function", "line")
+    __slots__ = ("parts",)
 
     def __init__(self, file: str, line: int, function: str, caller: str = "") -> None:
-        self.file, self.line, self.function, self.caller = file, line, function, caller
+        self.parts = file, line, function, caller
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        file, line, _, caller = self.parts
+        return f"{file}:{line}" + (f" from {caller}" if caller else "")
 
 
 class CallSites:
@@ -50,15 +51,11 @@ class CallSites:
         except OSError:  # the working directory is gone
             self.start = ""
         self.package, self.root = "", ""
-        while installer is not None and self._outside(installer):
+        while installer is not None and installer.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
             installer = installer.f_back
-        self.known = installer is not None and installer.f_globals.get("__name__") not in _START
-        if installer is not None and self.known:
+        self.known = False
+        if installer is not None and installer.f_globals.get("__name__") not in _START:
             self.learn(installer.f_globals, installer.f_code.co_filename)
-
-    def _outside(self, frame: "FrameType") -> bool:
-        name = frame.f_code.co_filename
-        return name.startswith((_PACKAGE, "<frozen ")) or frame.f_globals.get("__name__") == "importlib"
 
     def learn(self, names: "dict[str, object]", file: str) -> None:
         package = str(names.get("__package__") or "")
@@ -141,23 +138,3 @@ class CallSites:
         except OSError:  # the working directory is gone
             return path
         return path[len(here) :] if path.startswith(here) else path
-
-
-def is_help(frame: "FrameType | None") -> bool:
-    """True when this write is argparse's, optparse's or click's own help or version output (usage errors go to stderr)."""
-    if frame is None:
-        return False
-    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
-    if module in ("argparse", "optparse"):
-        return function in ("_print_message", "print_help", "print_version")
-    if module == "click.utils" and frame.f_back is not None:
-        return str(frame.f_back.f_globals.get("__name__")).startswith("click.")
-    if str(module).startswith("rich."):  # typer formats its help with rich
-        step: FrameType | None = frame
-        for _ in range(40):
-            if step is None:
-                return False
-            if step.f_globals.get("__name__") == "typer.rich_utils":
-                return True
-            step = step.f_back
-    return False

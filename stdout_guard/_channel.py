@@ -1,8 +1,8 @@
 """Where everything else goes: a pipe on fd 1, and the thread that empties it.
 
-Rules: nobody who writes to fd 1 is ever kept waiting by a reader that is gone (the sink of _report.py drops and counts);
-every descriptor's identity is checked before use; each wait has a poll object of its own, since a shared one raises
-when it is reentered; children inherit the pipe, never our ends of it.
+Rules: nobody who writes to fd 1 is kept waiting for long by a reader that is gone (the sink of _report.py drops and
+counts); every descriptor's identity is checked before use; each wait has a poll object of its own, since a shared one
+raises when it is reentered; children inherit the pipe, never our ends of it.
 """
 
 import _thread
@@ -15,7 +15,7 @@ from . import _fd
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 TAIL_AFTER = 0.5  # seconds after its last piece when a line without its end is shown (a prompt)
 CHUNK = 65536
@@ -62,8 +62,8 @@ class Source:
 
     __slots__ = ("fd", "identity", "kind", "pid", "program", "site", "tail")
 
-    def __init__(self, kind: str, fd: int, program: str = "", site: str = "", pid: int = 0) -> None:
-        self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, pid
+    def __init__(self, kind: str, fd: int, program: str = "", site: object = None) -> None:
+        self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, 0
         self.identity = _fd.identity(fd)
         self.tail = Tail()
 
@@ -86,17 +86,12 @@ class Channel:
         self.done = _thread.allocate_lock()
 
     def _close_pipe(self) -> None:
-        for fd in (self.read_fd, self.write_fd):
-            self._close(fd, self.identity)
+        _fd.close(self.read_fd, self.identity)
+        _fd.close(self.write_fd, self.identity)
 
     def _close_wake(self) -> None:
-        for fd in (self.wake_read, self.wake_write):
-            self._close(fd, self.wake_identity)
-
-    @staticmethod
-    def _close(fd: int, expected: "_fd.Identity | None") -> None:
-        if _fd.identity(fd) == expected:
-            os.close(fd)
+        _fd.close(self.wake_read, self.wake_identity)
+        _fd.close(self.wake_write, self.wake_identity)
 
     def start(
         self,
@@ -154,7 +149,7 @@ class Channel:
     def _pump(self) -> None:
         try:
             while not self.stopping:
-                if self.read_fd not in self.sources:
+                if self.read_fd not in self.sources or _fd.identity(self.wake_read) != self.wake_identity:
                     raise OSError(errno.EBADF, "the channel was closed by a foreign hand")
                 self.ticking = False
                 wait = self._tails()
@@ -163,22 +158,14 @@ class Channel:
                 for fd in [self.wake_read, *self.sources]:
                     poller.register(fd, select.POLLIN)
                 for fd, _ in poller.poll(None if wait is None else int(wait * 1000) + 1):
-                    if fd == self.wake_read:
-                        self._drain_wake()
+                    if fd == self.wake_read and _fd.identity(fd) == self.wake_identity:
+                        os.read(fd, CHUNK)
                     elif fd in self.sources and not self.stopping:
                         self._read(self.sources[fd])
         except Exception as error:
             self.failed(error)
         finally:
             self.done.release()
-
-    def _drain_wake(self) -> None:
-        if _fd.identity(self.wake_read) != self.wake_identity:
-            raise OSError(errno.EBADF, "the wake-up pipe was closed by a foreign hand")
-        try:
-            os.read(self.wake_read, CHUNK)
-        except BlockingIOError:
-            return
 
     def _tails(self) -> float | None:
         """Show the unfinished lines that are due; seconds until the next one is."""
@@ -212,24 +199,11 @@ class Channel:
             self.deliver(source, lines)
         return True
 
-    def with_writers(self) -> "Iterator[Source]":
-        """At exit: the pipes that somebody else still writes to. The others are closed."""
-        self._close(self.write_fd, self.identity)
-        for source in list(self.sources.values()):
-            if _fd.identity(source.fd) != source.identity:
-                continue
-            poller = select.poll()
-            poller.register(source.fd, select.POLLIN)
-            if any(event & select.POLLHUP for _, event in poller.poll(0)):
-                os.close(source.fd)
-            else:
-                yield source
-
     def forget(self) -> None:
         """In a forked child: close every end of ours, so that the owner's end of file is seen; the pump is not here."""
         self._close_pipe()
         self._close_wake()
         for fd, source in self.sources.items():
-            self._close(fd, source.identity)
+            _fd.close(fd, source.identity)
         self.sources.clear()
         self.running = False

@@ -5,16 +5,16 @@ of ours lands on 0 to 2; no flag of a description that others share is ever chan
 """
 
 import os
-import stat
-
-try:
-    import fcntl
-except ImportError:  # Windows: no private flags, no pipe sizes; the dup channel is used there
-    fcntl = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
+
+fcntl: "Any" = None  # on Windows: no private flags, no pipe sizes; the dup channel is used there
+if os.name == "posix":
+    import fcntl
+
 
 Identity = tuple[int, int]
 HIGH = 64  # where private descriptors that nobody asked for by number go: above closerange(3, 20) and dup2(x, 10)
@@ -30,19 +30,10 @@ def identity(fd: int) -> Identity | None:
     return status.st_dev, status.st_ino
 
 
-def null_identity() -> Identity:
-    status = os.stat(os.devnull)
-    return status.st_dev, status.st_ino
-
-
-def is_stream(fd: int) -> bool:
-    """True for a pipe, FIFO or socket: what mixes the bytes of all who write, and reaches one reader."""
-    mode = os.fstat(fd).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-
-
-def is_fifo(fd: int) -> bool:
-    return stat.S_ISFIFO(os.fstat(fd).st_mode)
+def close(fd: int, known: "Identity | None") -> None:
+    """Close ``fd`` if it is still what it was when we made it; a number that was reused is somebody else's."""
+    if known is not None and identity(fd) == known:
+        os.close(fd)
 
 
 def fill_standard() -> tuple[int, ...]:
@@ -64,13 +55,13 @@ def fill_standard() -> tuple[int, ...]:
 
 def private(fd: int, lowest: int = 3) -> int:
     """A copy of ``fd`` that no child inherits, numbered ``lowest`` or higher."""
-    if fcntl is not None and hasattr(fcntl, "F_DUPFD_CLOEXEC"):
+    if hasattr(fcntl, "F_DUPFD_CLOEXEC"):
         try:
-            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+            return int(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest))
         except OSError:
             if lowest <= 3:
                 raise
-            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)  # a low descriptor limit
+            return int(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))  # a low descriptor limit
     copy = os.dup(fd)
     return copy if copy > 2 else private(copy, lowest)
 
@@ -90,7 +81,7 @@ def pipe() -> tuple[int, int]:
         for fd in low:
             os.close(fd)
     os.set_blocking(ends[0], False)
-    if fcntl is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
         for size in (PIPE_SIZE, PIPE_SIZE >> 2):
             try:
                 fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, size)
@@ -114,29 +105,13 @@ def twins(wanted: Identity, ours: "set[int]") -> "Iterator[int]":
         return
     for name in names:
         fd = int(name)
-        if fd > 2 and fd not in ours and identity(fd) == wanted and _writable(fd):
+        if fd > 2 and fd not in ours and identity(fd) == wanted and access(fd) != os.O_RDONLY:
             yield fd
 
 
-def _writable(fd: int) -> bool:
-    if fcntl is None:
-        return False
-    try:
-        return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-    except OSError:
-        return False
-
-
-def reopened(fd: int, flags: int) -> int | None:
-    """The FIFO behind ``fd`` opened anew, with flags of its own; None where that cannot be had (setuid, no /proc)."""
-    try:
-        low = os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError:
-        return None
-    try:
-        return private(low, HIGH)
-    finally:
-        os.close(low)
+def access(fd: int) -> int:
+    """O_RDONLY, O_WRONLY or O_RDWR; O_RDONLY where it cannot be told."""
+    return int(fcntl.fcntl(fd, fcntl.F_GETFL)) & os.O_ACCMODE if fcntl else os.O_RDONLY
 
 
 def divert(source: int, fd: int, undo: "Undo") -> None:

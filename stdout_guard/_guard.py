@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._intake import Intake
-    from ._report import Sink
+    from ._report import Counts, Sink
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:dev:ino,dev:ino
 VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # of the environment, after STDOUT_GUARD
+SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None
 _hooked = False
 
@@ -39,9 +40,9 @@ class Defaults:
 class Guard:
     """The guard of this process. Made by :func:`stdout_guard.install`; one for a process, for its lifetime.
 
-    ``mode`` is ``"redirect"`` or ``"strict"``; ``role`` says what this process is: ``"owner"`` of the wire, ``"worker"``
-    (forked from or started by an owner: it names its strays, the owner counts them), ``"watch"`` (pytest, ipykernel, an
-    interactive session: nothing is taken, strays are recorded only) or ``"ended"`` after ``uninstall()``.
+    ``mode`` is ``"redirect"`` or ``"strict"``; ``role`` says what this process is: ``"owner"`` of the wire,
+    ``"worker"`` (forked from or started by an owner: it names its strays, the owner counts them), ``"watch"`` (pytest,
+    ipykernel, an interactive session: nothing is taken, strays are only recorded), ``"ended"`` after ``uninstall()``.
     """
 
     def __init__(self, settings: Defaults, installer: "FrameType | None") -> None:
@@ -53,8 +54,9 @@ class Guard:
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
         self.refusal = ""  # why nothing can be written to the wire in this process
         self.finished = self.heirs = False
-        self.stdin: tuple[int, Any] | None = None
-        self._wire: Wire | None = None
+        self.stdin: Any = None
+        self.stdin_fd, self.stdin_identity = -1, _fd.identity(-1)
+        self.opened: Wire | None = None  # the wire, once it is used
         self._text_wire: io.TextIOWrapper | None = None
         self.original: Any = sys.stdout
         self.intake: Intake
@@ -72,15 +74,15 @@ class Guard:
     @property
     def wire(self) -> "Wire":
         """The real stdout, binary: one write() is one unit. In a worker every write raises GuardStateError."""
-        if self._wire is None:
+        if self.opened is None:
             if self.role in ("watch", "ended"):
                 from ._off import GUARD
 
                 return GUARD.wire  # type: ignore[return-value]
             from ._wire import Wire
 
-            self._wire = Wire(self.wire_fd, self.check_hands, self.refusal)
-        return self._wire
+            self.opened = Wire(self.wire_fd, self.check_hands, self.refusal)
+        return self.opened
 
     @property
     def text_wire(self) -> io.TextIOWrapper:
@@ -100,9 +102,9 @@ class Guard:
         if self.stdin is None:
             from . import _stdin
 
-            self.stdin = _stdin.take(self.undo)
-        reader: io.BufferedReader = self.stdin[1]
-        return reader
+            self.stdin_fd, self.stdin = _stdin.take(self.undo)
+            self.stdin_identity = _fd.identity(self.stdin_fd)
+        return self.stdin  # type: ignore[no-any-return]
 
     @property
     def strays(self) -> "tuple[_ledger.StrayWrite, ...]":
@@ -110,13 +112,14 @@ class Guard:
         return tuple(self.ledger.newest)
 
     @property
-    def counts(self) -> _ledger.Counts:
+    def counts(self) -> "Counts":
         """How many strays, from where, and how much of the report nobody read: a frozen snapshot."""
-        sink = self.sink
-        return self.ledger.snapshot(sink.lost_lines, sink.lost_bytes) if sink else self.ledger.snapshot()
+        from ._report import count
+
+        return count(self.ledger, self.sink.lost_lines, self.sink.lost_bytes) if self.sink else count(self.ledger)
 
     def verify(self) -> tuple[str, ...]:
-        """Look for foreign hands on our descriptors and on ``sys.stdout``; repairs fd 1. Returns what was found wrong."""
+        """Look for foreign hands on our descriptors and on ``sys.stdout``; repairs fd 1. Returns what was wrong."""
         from ._seldom import foreign_hands
 
         return (*self.check_hands(), *foreign_hands(self))
@@ -125,28 +128,10 @@ class Guard:
         """Call in the server before it forks its daemon self: the children of coming forks own the wire too, until this
         is called again in the child. Raises GuardStateError where there is no wire to hand on."""
         if self.role != "owner":
-            from .errors import GuardStateError
+            from ._seldom import too_late
 
-            raise GuardStateError(
-                f"process {os.getpid()} holds no wire to adopt (it was closed at the fork, so that the client sees the end "
-                "of file in time); call guard.adopt_after_fork() in the server before it forks"
-            )
+            raise too_late()
         self.heirs = not self.heirs
-
-    @property
-    def frames(self) -> int:
-        """How many frames went out whole."""
-        return self._wire.frames if self._wire is not None else 0
-
-    @property
-    def interrupted(self) -> bool:
-        """True while a frame is on its way out, or was left half way."""
-        return self._wire is not None and self._wire.busy
-
-    @property
-    def convicted(self) -> bool:
-        """True when strict mode must end this process with status 120."""
-        return self.mode == "strict" and self.role == "owner" and self.pid == os.getpid() and self.ledger.total > 0
 
     # ---- foreign hands, fork
 
@@ -166,41 +151,6 @@ class Guard:
         """Where fd 1 goes when there is no channel."""
         return self.sink.fd if self.sink is not None and self.sink.path else 2
 
-    def channel_failed(self, error: BaseException) -> None:
-        """The pump cannot go on (a foreign hand closed its pipe): fd 1 goes straight to stderr from now on."""
-        self.channel = None
-        if _fd.identity(1) == self.fd1:
-            _fd.point(self.late_target, 1)
-        self.fd1 = _fd.identity(1)
-        self.intake.tell(f"the channel broke ({error}); fd 1 goes straight to stderr, unnamed, from now on")
-
-    def after_fork(self) -> None:
-        """In a forked child: hold nothing that keeps the client from seeing the end of file, own nothing."""
-        owner, self.pid = self.pid, os.getpid()
-        self.intake.tails.clear()
-        if self.role != "owner":
-            return
-        if self.heirs:
-            self.wire.adopt()
-            if self.channel is not None:
-                self.channel.restart()
-            return
-        from ._wire import forked
-
-        self.role, self.refusal, self.intake.packed = "worker", forked(owner), self.channel is not None
-        if self._wire is not None:
-            self._wire.refuse(self.refusal)
-        for fd, known in ((self.wire_fd, self.wire_identity), self.stdin_identity):
-            if known is not None and _fd.identity(fd) == known:
-                os.close(fd)
-        if self.channel is not None:
-            self.channel.forget()
-            self.channel = None
-
-    @property
-    def stdin_identity(self) -> "tuple[int, _fd.Identity | None]":
-        return (-1, None) if self.stdin is None else (self.stdin[0], self.stdin[1].identity)
-
     def mark(self) -> None:
         """Leave the identities of our pipes where children can see them."""
         kind = "thread" if self.channel is not None else "dup"
@@ -219,7 +169,7 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
             from ._settings import refuse_clash
 
             refuse_clash(standing.settings, given)
-        return standing  # type: ignore[no-any-return]
+        return standing
     settings = Defaults()
     if asked or any(os.environ.get(f"STDOUT_GUARD{name}") for name in VARIABLES):
         from ._settings import Settings
@@ -237,40 +187,26 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
 def _stand(guard: Guard) -> None:
     """Make ``guard`` the owner of this process's wire, or what else the process allows; all of it or nothing."""
     filled = _fd.fill_standard()
-    if not (MARKER in os.environ or "_pytest" in sys.modules or "ipykernel" in sys.modules or _interactive()):
-        _claim(guard)
-    else:
+    if MARKER in os.environ or sys.flags.interactive or hasattr(sys, "ps1") or SESSIONS & sys.modules.keys():
         from . import _odd
 
-        if not _odd.start(guard):
-            _claim(guard)
+        plain = not _odd.start(guard)
+    else:
+        plain = True
+    if plain:
+        _claim(guard)
     _begin(guard)
     if 1 in filled and guard.role == "owner":
         guard.intake.tell("stdout was closed when this process started: protocol frames go to the null device")
-
-
-def _interactive() -> bool:
-    return bool(sys.flags.interactive) or hasattr(sys, "ps1")
 
 
 def _claim(guard: Guard) -> None:
     out, err, undo = _fd.identity(1), _fd.identity(2), guard.undo
     assert out is not None
     wire_fd = _fd.private(1)
-    undo.push(lambda: os.close(wire_fd))
+    undo.push(lambda: _fd.close(wire_fd, out))
     guard.wire_fd, guard.wire_identity = wire_fd, out
-    from ._leave import retire
-
-    partly, why = _fd.Undo(), ""
-    channel = None
-    if guard.settings.channel == "thread" and _fd.fcntl is not None:
-        try:
-            channel = _channel.Channel(partly)
-            undo.push(partly.run)
-            undo.push(lambda: retire(guard))
-        except OSError as error:
-            partly.run()
-            why = str(error)
+    channel, why = _open_channel(guard)
     undo.push(lambda: _fd.point(wire_fd, 1))
     _fd.point(2 if channel is None else channel.write_fd, 1)
     # ---- fd 1 is diverted: what is imported from here on may print
@@ -284,14 +220,12 @@ def _claim(guard: Guard) -> None:
     else:
         guard.sink = _report.stderr_sink()
     undo.steps.insert(0, guard.sink.close)
-    if channel is not None:
-        try:
-            channel.start(guard.intake.deliver, guard.intake.idle, guard.channel_failed)
+    try:
+        if channel is not None:
+            channel.start(guard.intake.deliver, guard.intake.idle, guard.intake.cut_off)
             guard.channel = channel
-        except (RuntimeError, MemoryError) as error:
-            why = str(error) or "no memory"
-            _fd.point(guard.late_target, 1)
-            partly.run()
+    except (RuntimeError, MemoryError) as error:
+        why = str(error) or "no memory"
     if guard.channel is None:
         _fd.point(guard.late_target, 1)
     guard.fd1 = _fd.identity(1)
@@ -302,6 +236,23 @@ def _claim(guard: Guard) -> None:
     guard.marks = [] if guard.fd1 is None else [guard.fd1]
     guard.mark()
     undo.push(lambda: os.environ.pop(MARKER, None))
+
+
+def _open_channel(guard: Guard) -> tuple[_channel.Channel | None, str]:
+    """The channel, not started; or None, and why there is none where one was wanted."""
+    if guard.settings.channel == "dup" or _fd.fcntl is None:
+        return None, ""
+    partly = _fd.Undo()
+    try:
+        channel = _channel.Channel(partly)
+    except OSError as error:
+        partly.run()
+        return None, str(error)
+    from ._leave import retire
+
+    guard.undo.push(partly.run)
+    guard.undo.push(lambda: retire(guard))
+    return channel, ""
 
 
 def _begin(guard: Guard) -> None:
@@ -330,7 +281,6 @@ def _begin(guard: Guard) -> None:
         _leave.hook()
     atexit.register(_leave.at_exit)
     guard.undo.push(lambda: atexit.unregister(_leave.at_exit))
-
     _watch.begin(guard)
 
 

@@ -1,7 +1,7 @@
 """How strays become records: what Python code writes, what comes through the pipes, lines that are not finished.
 
-Rules: a record is latched before anything is printed or raised; no lock is taken, since a signal handler may print while
-its thread prints; text of one thread is put together to lines, text of two threads never.
+Rules: a record is latched before anything is printed or raised; no lock is taken, since a signal handler may print
+while its thread prints; text of one thread is put together to lines, text of two threads never.
 """
 
 import _thread
@@ -9,7 +9,7 @@ import os
 import sys
 from time import monotonic
 
-from . import _callsite, _report
+from . import _fd, _report
 from ._channel import TAIL_AFTER, Source, Tail
 from ._ledger import StrayWrite
 
@@ -35,8 +35,13 @@ class Intake:
     def __init__(self, guard: "Guard") -> None:
         self.guard, self.ledger, self.sites = guard, guard.ledger, guard.sites
         self.tails: dict[object, Tail] = {}
-        redact = guard.settings.redact
-        self.redactor: Callable[[str], str] | None = redact if callable(redact) else None
+        self.redactor: Callable[[str], str] | None = None
+        if callable(guard.settings.redact):
+            self.redactor = guard.settings.redact
+        elif guard.settings.redact:
+            from ._redact import Redactor
+
+            self.redactor = Redactor()
         self.packed = self.judged = False  # packed: records are sent to the owner, through the channel
         self.verdict: BaseException | None = None
         self._local, self._told = _thread._local(), set[str]()
@@ -44,7 +49,9 @@ class Intake:
     def python_write(self, data: bytes, frame: "FrameType") -> None:
         """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
         if self.guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
-            self.guard.after_fork()
+            from ._leave import forked
+
+            forked(self.guard)
         if self.guard.role == "ended":
             os.write(1, data)
             return
@@ -56,6 +63,13 @@ class Intake:
             from ._seldom import refused
 
             raise refused(stray)
+        try:
+            self._assemble(data, frame)
+        except Exception as error:  # ours: a print that went well without us must not fail with us
+            os.write(2, b"stdout-guard: not named (%s): %s\n" % (repr(error).encode(), repr(data[:500]).encode()))
+
+    def _assemble(self, data: bytes, frame: "FrameType") -> None:
+        """Put the pieces of one thread together to lines, and record those that are finished."""
         key = getattr(self._local, "key", None)
         if key is None:
             key = self._local.key = object()  # not the thread's ident: those are recycled
@@ -83,17 +97,14 @@ class Intake:
                 if not line:
                     continue
             text = self._text(line)
-            strays.append(
-                StrayWrite(
-                    source.kind, text, caller=source.site, pid=source.pid, program=source.program, note=self._note(source.kind, text)
-                )
-            )
+            note = self._note(source.kind, text)
+            strays.append(StrayWrite(source.kind, text, source.site, note, source.pid, source.program))
         self.record(strays)
 
     def _python(self, line: bytes, site: "Any", frame: "FrameType | None" = None) -> StrayWrite:
         text = self._text(line)
         note = self._note("python", text, frame.f_globals.get("__name__", "?") if frame is not None else "?")
-        return StrayWrite("python", text, site.file, site.line, site.function, site.caller, note=note)
+        return StrayWrite("python", text, site, note)
 
     def _text(self, line: bytes) -> str:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")
@@ -116,7 +127,9 @@ class Intake:
             if self.packed:
                 line = _report.pack(stray)
             else:
-                line = _report.FORMATS[self.guard.settings.log_format](stray).encode("utf-8", "backslashreplace") + b"\n"
+                line = (
+                    _report.FORMATS[self.guard.settings.log_format](stray).encode("utf-8", "backslashreplace") + b"\n"
+                )
             if batch and len(batch) + len(line) > _report.BATCH:
                 self._show(batch)
                 batch = b""
@@ -136,16 +149,35 @@ class Intake:
         """Something we have to say ourselves, on the same way as the report."""
         if self.guard.sink is not None and not (once and once in self._told):
             self._told.add(once)
-            self.guard.sink.write(_report.note(text, self.guard.settings.log_format).encode("utf-8", "backslashreplace") + b"\n")
+            self.guard.sink.write(
+                _report.note(text, self.guard.settings.log_format).encode("utf-8", "backslashreplace") + b"\n"
+            )
 
     def _for_a_person(self, data: bytes, frame: "FrameType") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
-        if self.guard.role != "owner" or self.guard.finished or self.guard.frames:
+        if (
+            self.guard.role != "owner"
+            or self.guard.finished
+            or (self.guard.opened is not None and self.guard.opened.frames)
+        ):
             return False
-        if not _callsite.is_help(frame):
+        if not _is_help(frame):
             return False
         self.guard.wire.pass_through(data)
         return True
+
+    def _convicted(self) -> bool:
+        guard = self.guard
+        return guard.mode == "strict" and guard.role == "owner" and guard.pid == os.getpid() and self.ledger.total > 0
+
+    def cut_off(self, error: BaseException) -> None:
+        """The pump cannot go on (a foreign hand closed its pipe): fd 1 goes straight to stderr from now on."""
+        guard = self.guard
+        guard.channel = None
+        if _fd.identity(1) == guard.fd1:
+            _fd.point(guard.late_target, 1)
+        guard.fd1 = _fd.identity(1)
+        self.tell(f"the channel broke ({error}); fd 1 goes straight to stderr, unnamed, from now on")
 
     # ---- unfinished lines
 
@@ -170,7 +202,26 @@ class Intake:
         """sys.stdout.flush(): nothing to do while the pump lives; at the interpreter's own last flush, the verdict."""
         if self.guard.channel is None or self.guard.finished:
             self.flush_tails()
-        if self.guard.finished and sys.is_finalizing() and self.guard.convicted and not self.judged:
+        if self.guard.finished and sys.is_finalizing() and self._convicted() and not self.judged:
             self.judged = True  # raising here makes the interpreter exit with 120, after the user's files are flushed
             raise self.verdict or SystemExit(120)
 
+
+def _is_help(frame: "FrameType | None") -> bool:
+    """True for argparse's, optparse's or click's own help or version output (usage errors go to stderr)."""
+    if frame is None:
+        return False
+    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+    if module in ("argparse", "optparse"):
+        return function in ("_print_message", "print_help", "print_version")
+    if module == "click.utils" and frame.f_back is not None:
+        return str(frame.f_back.f_globals.get("__name__")).startswith("click.")
+    if str(module).startswith("rich."):  # typer formats its help with rich
+        step: FrameType | None = frame
+        for _ in range(40):
+            if step is None:
+                return False
+            if step.f_globals.get("__name__") == "typer.rich_utils":
+                return True
+            step = step.f_back
+    return False

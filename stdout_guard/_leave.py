@@ -5,6 +5,7 @@ exit is registered first, so that it runs last, and fd 1 is never given back the
 """
 
 import os
+import select
 import sys
 
 from . import _fd, _guard
@@ -28,7 +29,32 @@ def hook() -> None:
 
 def _after_fork() -> None:
     if _guard.current is not None:
-        _guard.current.after_fork()
+        forked(_guard.current)
+
+
+def forked(guard: "Guard") -> None:
+    """In a forked child: hold nothing that keeps the client from seeing the end of file, own nothing."""
+    owner, guard.pid = guard.pid, os.getpid()
+    guard.intake.tails.clear()
+    if guard.role != "owner":
+        return
+    if guard.heirs:
+        guard.wire.adopt()
+        if guard.channel is not None:
+            guard.channel.restart()
+        return
+    guard.role, guard.intake.packed = "worker", guard.channel is not None
+    guard.refusal = (
+        f"process {guard.pid} was forked from the server (process {owner}), which alone owns the wire; send the result "
+        "back to it, or, for a daemon, call guard.adopt_after_fork() in the server before it forks"
+    )
+    if guard.opened is not None:
+        guard.opened.refuse(guard.refusal)
+    _fd.close(guard.wire_fd, guard.wire_identity)
+    _fd.close(guard.stdin_fd, guard.stdin_identity)
+    if guard.channel is not None:
+        guard.channel.forget()
+        guard.channel = None
 
 
 def _exec(original: "Callable[..., Any]") -> "Callable[..., Any]":
@@ -64,7 +90,7 @@ def at_exit() -> None:
     if guard is None or guard.role not in ("owner", "worker") or guard.finished:
         return
     if guard.pid != os.getpid():
-        guard.after_fork()
+        forked(guard)
     for stream in (sys.stdout, guard.original):
         try:
             stream.flush()
@@ -85,7 +111,11 @@ def _last_step(guard: "Guard") -> None:
     if _fd.identity(1) == guard.fd1:
         _fd.point(guard.late_target, 1)
     retire(guard)
-    if guard.ledger.total or guard.interrupted or (guard.sink is not None and guard.sink.lost_lines):
+    if (
+        guard.ledger.total
+        or (guard.opened is not None and guard.opened.busy)
+        or (guard.sink is not None and guard.sink.lost_lines)
+    ):
         from ._seldom import last_words
 
         last_words(guard)
@@ -98,7 +128,18 @@ def retire(guard: "Guard") -> None:
         return
     channel.stop(PATIENCE + 0.5)
     channel.drain()
-    for source in channel.with_writers():
-        from ._seldom import hand_over
+    _fd.close(channel.write_fd, channel.identity)
+    for source in list(channel.sources.values()):
+        if _written(source.fd) and _fd.identity(source.fd) == source.identity:
+            from ._seldom import hand_over
 
-        hand_over(source.fd, guard.late_target)
+            hand_over(source.fd, guard.late_target)
+        else:
+            _fd.close(source.fd, source.identity)
+
+
+def _written(fd: int) -> bool:
+    """True when somebody else can still write to the pipe."""
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return not any(event & (select.POLLHUP | select.POLLNVAL) for _, event in poller.poll(0))

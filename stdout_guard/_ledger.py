@@ -6,13 +6,14 @@ taken, since a signal handler may print while we count: ``next()`` of an itertoo
 
 import os
 import time
-from _collections import deque  # type: ignore[import-not-found]  # the C type, without the package around it
 from itertools import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
     from typing import Any
+else:
+    from _collections import deque  # the C type, without the package around it
 
 KEPT = 1000  # newest records kept for Guard.strays
 PLACES = 500  # places counted apart; the rest are counted together
@@ -29,30 +30,13 @@ class StrayWrite:
     """
 
     __slots__ = (*FIELDS, "time")
-    source: str
-    file: str
-    line: int
-    function: str
-    caller: str
-    pid: int
-    program: str
-    note: str
-    text: str
 
     def __init__(
-        self,
-        source: str,
-        text: str,
-        file: str = "",
-        line: int = 0,
-        function: str = "",
-        caller: str = "",
-        pid: int = 0,
-        program: str = "",
-        note: str = "",
+        self, source: str, text: str, site: "Any" = None, note: str = "", pid: int = 0, program: str = ""
     ) -> None:
         self.source, self.text, self.note, self.program = source, text, note, program
-        self.file, self.line, self.function, self.caller = file, line, function, caller
+        parts: tuple[str, int, str, str] = ("", 0, "", "") if site is None else site.parts
+        self.file, self.line, self.function, self.caller = parts
         self.pid, self.time = pid or os.getpid(), time.time()
 
     @property
@@ -76,40 +60,18 @@ class StrayWrite:
         return f"<stray write: {self.where}: {self.text!r}>"
 
     def __reduce__(self) -> "tuple[Any, ...]":
-        return _thaw, ({name: getattr(self, name) for name in FIELDS}, self.time)
+        return thaw, (tuple(getattr(self, name) for name in self.__slots__),)
 
 
-def _thaw(values: "dict[str, Any]", when: float) -> StrayWrite:
-    stray = StrayWrite(**values)
-    stray.time = when
+def thaw(values: "tuple[Any, ...]") -> StrayWrite:
+    """A record of these values, in the order of its slots."""
+    stray = StrayWrite("", "")
+    for name, value in zip(StrayWrite.__slots__, values, strict=False):
+        setattr(stray, name, value)
     return stray
 
 
-class Counts:
-    """A frozen snapshot: ``strays`` in all, by source (``python``, ``child``, ``fd1``), ``places`` as (place, count)
-    pairs, most frequent first, and what no reader took: ``dropped_lines`` and ``dropped_bytes``."""
-
-    __slots__ = ("child", "dropped_bytes", "dropped_lines", "fd1", "places", "python", "strays")
-    strays: int
-    python: int
-    child: int
-    fd1: int
-    places: tuple[tuple[str, int], ...]
-    dropped_lines: int
-    dropped_bytes: int
-
-    def __init__(self, **values: object) -> None:
-        for name in self.__slots__:
-            object.__setattr__(self, name, values.get(name, () if name == "places" else 0))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"counts are a snapshot: {name} cannot be set")
-
-    def __repr__(self) -> str:
-        return "Counts(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__) + ")"
-
-
-def _value(counter: "count[int]") -> int:
+def value(counter: "count[int]") -> int:
     return int(repr(counter)[6:-1])  # the only way to read an itertools.count without moving it
 
 
@@ -133,15 +95,4 @@ class Ledger:
 
     @property
     def total(self) -> int:
-        return sum(_value(counter) for counter in list(self.sources.values()))
-
-    def snapshot(self, dropped_lines: int = 0, dropped_bytes: int = 0) -> Counts:
-        places = sorted(((place, _value(n)) for place, n in list(self.places.items())), key=lambda item: -item[1])
-        by_source = {name: _value(counter) for name, counter in list(self.sources.items())}
-        return Counts(
-            strays=sum(by_source.values()),
-            places=tuple(places),
-            dropped_lines=dropped_lines,
-            dropped_bytes=dropped_bytes,
-            **by_source,
-        )
+        return sum(value(counter) for counter in list(self.sources.values()))

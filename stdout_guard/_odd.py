@@ -31,8 +31,8 @@ def start(guard: "Guard") -> bool:
     if kind:
         guard.role, guard.intake.packed = "worker", kind == "thread"
         guard.refusal = (
-            f"the stdout of process {os.getpid()} is its parent's channel for stray output, not a wire; start this server "
-            "with a stdout of its own (stdout=subprocess.PIPE)"
+            f"the stdout of process {os.getpid()} is its parent's channel for stray output, not a wire; start this "
+            "server with a stdout of its own (stdout=subprocess.PIPE)"
         )
         guard.sink = _report.stderr_sink()
         guard.undo.push(guard.sink.close)
@@ -56,14 +56,12 @@ def marked(fd: int) -> str:
 
 def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
     """Watch only: note the write, then let the stream have it."""
-    write = type(stream).write
+    write: Callable[..., int] = type(stream).write
 
     def recording(text: str) -> int:
         if text.strip():
             site = guard.sites.find(sys._getframe(1))
-            guard.ledger.add(
-                _ledger.StrayWrite("python", text.rstrip("\n"), site.file, site.line, site.function, site.caller)
-            )
+            guard.ledger.add(_ledger.StrayWrite("python", text.rstrip("\n"), site))
         return int(write(stream, text))
 
     return recording
@@ -71,7 +69,7 @@ def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
 
 def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -> _report.Sink:
     """Where the report goes when a log file is named, or when stdout and stderr are the same (before fd 1 moved)."""
-    merged = out == err and _fd.is_stream(guard.wire_fd)
+    merged = out == err and _sinks.is_stream(guard.wire_fd)
     if out == err and getattr(sys.modules.get("mcp.server.stdio"), "_claims", None):
         raise GuardStateError(
             "the mcp server is already running and has pointed fd 1 at stderr, so the wire cannot be found any more; "
@@ -83,7 +81,9 @@ def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -
     sink = _open_log(path, out) if path else _sinks.nowhere()
     reason = "stdout and stderr are the same pipe"
     if merged and guard.mode == "strict":
-        sink.write(f"{_report.note(f'strict: {reason}; exit status {MERGED_STATUS}', guard.settings.log_format)}\n".encode())
+        sink.write(
+            f"{_report.note(f'strict: {reason}; exit status {MERGED_STATUS}', guard.settings.log_format)}\n".encode()
+        )
         os._exit(MERGED_STATUS)  # anything said on stderr would be on the wire
     if merged:
         _fd.divert(sink.fd, 2, guard.undo)
@@ -97,10 +97,10 @@ def _open_log(path: str, out: "_fd.Identity") -> _report.Sink:
         sink = _sinks.LogSink(path)
     except OSError as error:
         raise GuardStateError(
-            f"log {path!r} (STDOUT_GUARD_LOG) cannot be opened for appending: {error.strerror}; a symlink is not followed; "
-            "the guard was not installed"
+            f"log {path!r} (STDOUT_GUARD_LOG) cannot be opened for appending: {error.strerror}; a symlink is not "
+            "followed; the guard was not installed"
         ) from error
-    if sink.identity in (out, _fd.identity(1)) and sink.identity != _fd.null_identity():
+    if sink.identity in (out, _fd.identity(1)) and sink.identity != _sinks.null_identity():
         sink.close()
         raise GuardStateError(f"log {path!r} (STDOUT_GUARD_LOG) is this process's stdout; the guard was not installed")
     return sink

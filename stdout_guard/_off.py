@@ -6,7 +6,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from typing_extensions import Buffer
 
 
 class PlainWire(io.RawIOBase):
@@ -46,7 +46,7 @@ class OffGuard:
 
     @property
     def counts(self) -> object:
-        from ._ledger import Counts
+        from ._report import Counts
 
         return Counts()
 

@@ -13,7 +13,7 @@ import time
 from time import monotonic
 
 from . import _fd
-from ._ledger import FIELDS, Ledger, StrayWrite
+from ._ledger import FIELDS, Ledger, StrayWrite, thaw, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,17 +98,51 @@ def pack(stray: StrayWrite) -> bytes:
 def unpack(line: bytes) -> StrayWrite | None:
     """The record in a line of :func:`pack`, or None when it is not one."""
     parts = line[len(MARK) :].decode("utf-8", "replace").split("\x1f", len(FIELDS) - 1)
-    values: dict[str, Any] = dict(zip(FIELDS, parts, strict=False))
-    try:
-        values["line"], values["pid"] = int(values["line"]), int(values["pid"])
-        return StrayWrite(**values)
-    except (KeyError, ValueError, TypeError):
+    if len(parts) != len(FIELDS) or not (parts[2].isdigit() and parts[5].isdigit()):
         return None
+    return thaw((*parts[:2], int(parts[2]), *parts[3:5], int(parts[5]), *parts[6:], time.time()))
+
+
+class Counts:
+    """A frozen snapshot: ``strays`` in all, by source (``python``, ``child``, ``fd1``), ``places`` as (place, count)
+    pairs, most frequent first, and what no reader took: ``dropped_lines`` and ``dropped_bytes``."""
+
+    __slots__ = ("child", "dropped_bytes", "dropped_lines", "fd1", "places", "python", "strays")
+    strays: int
+    python: int
+    child: int
+    fd1: int
+    places: tuple[tuple[str, int], ...]
+    dropped_lines: int
+    dropped_bytes: int
+
+    def __init__(self, **values: object) -> None:
+        for name in self.__slots__:
+            object.__setattr__(self, name, values.get(name, () if name == "places" else 0))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"counts are a snapshot: {name} cannot be set")
+
+    def __repr__(self) -> str:
+        return "Counts(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__) + ")"
+
+
+def count(ledger: Ledger, dropped_lines: int = 0, dropped_bytes: int = 0) -> Counts:
+    """The counts as they are now."""
+    places = sorted(((place, value(n)) for place, n in list(ledger.places.items())), key=lambda item: -item[1])
+    by_source = {name: value(counter) for name, counter in list(ledger.sources.items())}
+    return Counts(
+        strays=sum(by_source.values()),
+        places=tuple(places),
+        dropped_lines=dropped_lines,
+        dropped_bytes=dropped_bytes,
+        **by_source,
+    )
 
 
 def summary(ledger: Ledger) -> str:
     """What is said at exit: how many, and from where."""
-    counts = ledger.snapshot()
+    counts = count(ledger)
     shown = ", ".join(f"{cut(place, 300)} ({n})" for place, n in counts.places[:8])
     more = len(counts.places) - 8
     rest = f" and {more} more places" if more > 0 else ""
@@ -133,9 +167,12 @@ class Sink:
 
     def write(self, data: bytes) -> bool:
         """Write finished lines (at most BATCH bytes to stay whole beside other writers); False when they were lost."""
-        self.confess()
-        if self._write(data):
-            return True
+        if self.stalled and ready(self.fd, 0):  # only what a reader took makes room for a whole batch
+            self.stalled = False
+        if not self.stalled:
+            self.confess()
+            if self._write(data):
+                return True
         self.lost_lines += data.count(b"\n")
         self.lost_bytes += len(data)
         return False
@@ -159,15 +196,14 @@ class Sink:
             try:
                 written = self.put(data)
             except BlockingIOError:
-                if self.stalled or monotonic() > max(since, self.progress) + PATIENCE:
+                if monotonic() > max(since, self.progress) + PATIENCE:
                     self.stalled = True
                     return False
                 ready(self.fd, 0.02)  # short: a socket says "ready" only once three quarters of it are free
                 continue
             except OSError:  # the reader is gone (EPIPE), the disk is full, a foreign hand closed it
                 return False
-            self.progress = monotonic()
-            self.stalled, self.torn = False, written < len(data)
+            self.progress, self.torn = monotonic(), written < len(data)
             data = data[written:]
         return True
 
@@ -184,12 +220,11 @@ class Sink:
     def close(self) -> None:
         if self.release is not None:
             self.release()
-        if _fd.identity(self.fd) == self.identity:
-            os.close(self.fd)
+        _fd.close(self.fd, self.identity)
 
 
 def ready(fd: int, seconds: float) -> bool:
-    """True when a write to ``fd`` would not block; a poll object of its own, since a shared one raises when reentered."""
+    """True when a write to ``fd`` would not block. A poll object of its own: a shared one raises when reentered."""
     if not hasattr(select, "poll"):
         return bool(select.select([], [fd], [], seconds)[1])
     poller = select.poll()
@@ -201,11 +236,23 @@ def plain(fd: int) -> "Callable[[bytes], int]":
     return lambda data: os.write(fd, data)
 
 
+def reopened(fd: int, flags: int) -> int | None:
+    """The FIFO behind ``fd`` opened anew, with flags of its own; None where that cannot be had (setuid, no /proc)."""
+    try:
+        low = os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
+        return None
+    try:
+        return _fd.private(low, _fd.HIGH)
+    finally:
+        os.close(low)
+
+
 def stderr_sink() -> Sink:
     """A sink on what fd 2 is now, in the way that cannot block for its kind, and without touching its flags."""
     mode = os.fstat(2).st_mode
     if stat.S_ISFIFO(mode):
-        own = _fd.reopened(2, os.O_WRONLY | os.O_NONBLOCK)
+        own = reopened(2, os.O_WRONLY | os.O_NONBLOCK)
         if own is not None:
             return Sink(own, plain(own))
     from . import _sinks

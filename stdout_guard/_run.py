@@ -147,6 +147,6 @@ def _not_python(path: str) -> str:
         )
     kind = "a binary program" if b"\0" in head else "not a Python program"
     return (
-        f"{path} is {kind}: the guard works inside a Python process only; to judge another program's stdout from outside, "
-        "use 'stdout-guard check -- COMMAND'"
+        f"{path} is {kind}: the guard works inside a Python process only; to judge another program's stdout from "
+        "outside, use 'stdout-guard check -- COMMAND'"
     )

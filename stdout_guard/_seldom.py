@@ -4,7 +4,7 @@ import os
 import sys
 
 from . import _fd, _guard, _report, _stream
-from .errors import StrayWriteError
+from .errors import GuardStateError, StrayWriteError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,14 @@ def refused(stray: "StrayWrite") -> StrayWriteError:
     note = stray.note or "stdout belongs to the protocol: print to sys.stderr, or write frames to guard.wire"
     shown = _report.cut(_report.escape(stray.text), 600)
     return StrayWriteError(f"stray write to stdout at {stray.where}: {shown!r}; {note}", stray)
+
+
+def too_late() -> GuardStateError:
+    """There is no wire that a fork could adopt."""
+    return GuardStateError(
+        f"process {os.getpid()} holds no wire to adopt (it was closed at the fork, so that the client sees the end of "
+        "file in time); call guard.adopt_after_fork() in the server before it forks"
+    )
 
 
 def foreign_hands(guard: "Guard") -> "Iterator[str]":
@@ -71,7 +79,7 @@ def _verdict(original: "Callable[[Any], Any]", guard: "Guard") -> "Callable[[Any
 
 def last_words(guard: "Guard") -> None:
     """The summary, and what else must be said before nothing can be."""
-    if guard.interrupted:
+    if guard.opened is not None and guard.opened.busy:
         guard.intake.tell("a frame was still being written at the end: the client may have got only its beginning")
     if guard.ledger.total:
         guard.intake.tell(_report.summary(guard.ledger))
@@ -94,7 +102,7 @@ def flush_c() -> None:
 
 
 def hand_over(fd: int, target: int) -> None:
-    """A pipe that children still write to goes to a ``cat`` on ``target``, so that nobody gets SIGPIPE; closes ``fd``."""
+    """A pipe that children still write to goes to a ``cat`` on ``target``: nobody gets SIGPIPE. Closes ``fd``."""
     cat = next((path for path in ("/bin/cat", "/usr/bin/cat") if os.path.exists(path)), None)
     if cat is not None:
         os.set_blocking(fd, True)
@@ -107,7 +115,7 @@ def hand_over(fd: int, target: int) -> None:
 
 
 def take_away(guard: "Guard") -> None:
-    """Undo the installation: fd 1 and ``sys.stdout`` are what they were. What C code had pending still goes to stderr."""
+    """Undo the installation: fd 1 and ``sys.stdout`` are what they were. What C code had pending goes to stderr."""
     if guard.role == "owner":
         flush_c()
     guard.intake.flush_tails()
@@ -131,7 +139,7 @@ class GivenBack:
             guard.channel.stop(_report.PATIENCE)
             guard.channel.drain()
         try:
-            for private, fd in ((guard.wire_fd, 1), (guard.stdin_identity[0], 0)):
+            for private, fd in ((guard.wire_fd, 1), (guard.stdin_fd, 0)):
                 if private >= 0:
                     _fd.divert(private, fd, self._undo)
                     if not os.get_blocking(fd):

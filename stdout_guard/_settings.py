@@ -7,7 +7,8 @@ from .errors import GuardStateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
 # argument -> (environment variable, choices, default). A variable wins over the argument; empty means unset.
 CHOICES = {
@@ -27,7 +28,7 @@ class Settings(Defaults):
         self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(given.get("log") or "")  # type: ignore[call-overload]
         listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")
         self.writers = _modules([*_names(given.get("writers")), *(name.strip() for name in listed if name.strip())])
-        redact = environment.get("STDOUT_GUARD_REDACT") or given.get("redact")
+        redact: Any = environment.get("STDOUT_GUARD_REDACT") or given.get("redact")
         if isinstance(redact, str):
             redact = _switch("STDOUT_GUARD_REDACT", redact)
         if not (redact is None or isinstance(redact, bool) or callable(redact)):
@@ -81,6 +82,6 @@ def _modules(names: "list[str]") -> tuple[str, ...]:
     for name in names:
         if name == "__main__" or not all(part.isidentifier() for part in name.split(".")):
             raise GuardStateError(
-                f"writers: {name!r} cannot be a protocol writer; name an importable module, or write frames to guard.wire"
+                f"writers: {name!r} cannot be a protocol writer; name an importable module, or write to guard.wire"
             )
     return tuple(dict.fromkeys(names))

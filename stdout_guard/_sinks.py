@@ -12,12 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def null_identity() -> _fd.Identity:
+    status = os.stat(os.devnull)
+    return status.st_dev, status.st_ino
+
+
+def is_stream(fd: int) -> bool:
+    """True for a pipe, FIFO or socket: what mixes the bytes of all who write, and reaches one reader."""
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 def over_stderr(mode: int) -> Sink:
     """A sink on a copy of fd 2, whose ``st_mode`` is given."""
     fd = _fd.private(2, _fd.HIGH)
     if stat.S_ISSOCK(mode):
         return _over_socket(fd)
-    if stat.S_ISREG(mode) or _fd.identity(fd) == _fd.null_identity():
+    if stat.S_ISREG(mode) or _fd.identity(fd) == null_identity():
         return Sink(fd, plain(fd))
     return Sink(fd, _polled(fd, BATCH if stat.S_ISFIFO(mode) else 512))
 

@@ -31,8 +31,6 @@ class _Leftover(io.RawIOBase):
 class Reader(io.BufferedReader):
     """A buffered reader whose ``close()`` is inert: SDKs drop the text wrappers that would close it."""
 
-    identity: "_fd.Identity | None" = None
-
     def close(self) -> None:
         """Inert."""
 
@@ -47,9 +45,7 @@ def take(undo: _fd.Undo) -> tuple[int, Reader]:
     undo.push(lambda: _fd.point(fd, 0))
     head = _read_ahead()
     raw = io.FileIO(fd, "rb", closefd=False)
-    reader = Reader(_Leftover(head, raw) if head else raw)  # type: ignore[arg-type]
-    reader.identity = _fd.identity(fd)
-    return fd, reader
+    return fd, Reader(_Leftover(head, raw) if head else raw)  # type: ignore[arg-type]
 
 
 def _read_ahead() -> bytes:

@@ -45,11 +45,13 @@ class Bottom(io.RawIOBase):
 
 
 class StrayRaw(Bottom):
-    """The bottom of the stand-in: each write goes to ``took(data, frame of the writer)``, each flush to ``flushed()``."""
+    """The stand-in's bottom: each write goes to ``took(data, frame of the writer)``, each flush to ``flushed()``."""
 
     name = "<stdout>"
 
-    def __init__(self, guard: object, took: "Callable[[bytes, FrameType], None]", flushed: "Callable[[], None]") -> None:
+    def __init__(
+        self, guard: object, took: "Callable[[bytes, FrameType], None]", flushed: "Callable[[], None]"
+    ) -> None:
         self.stdout_guard = guard  # how a second copy of this package notices the first
         self._took, self._flushed = took, flushed
 
@@ -72,7 +74,9 @@ def text_over(raw: io.RawIOBase, **options: "Any") -> io.TextIOWrapper:
     """A text stream over a bottom of ours: UTF-8, each write() handed down at once. Unless the options say otherwise,
     noise never raises and never becomes invalid UTF-8, whatever the locale."""
     bottom: Any = raw  # io wants a buffered object, and asks of it only what Bottom has
-    stream: Any = io.TextIOWrapper(bottom, **{"encoding": "utf-8", "errors": "backslashreplace", **options}, write_through=True)
+    stream: Any = io.TextIOWrapper(
+        bottom, **{"encoding": "utf-8", "errors": "backslashreplace", **options}, write_through=True
+    )
     stream.mode = "w"
     return stream  # type: ignore[no-any-return]
 

@@ -25,7 +25,7 @@ def begin(guard: "Guard") -> None:
         return
     if _watcher is None:
         _watcher = Watcher()
-        sys.meta_path.insert(0, _watcher)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _watcher)
     names = (*SDKS, *(name.partition(".")[0] for name in guard.settings.writers))
     _watcher.sdks = {name for name in names if name not in sys.modules}
     if "subprocess" in sys.modules:

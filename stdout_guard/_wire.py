@@ -10,16 +10,18 @@ import _thread
 import errno
 import os
 import select
-from _collections import deque  # type: ignore[import-not-found]  # the C type, without the package around it
 
 from . import _fd, _stream
 from .errors import GuardStateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
     from typing_extensions import Buffer
+else:
+    from _collections import deque  # the C type, without the package around it
 
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
 TORN = "a frame was interrupted half way: another one would be read as its rest"
@@ -52,7 +54,9 @@ class Wire(_stream.Bottom):
         """
         frame = bytes(data)
         if self.refusal or os.getpid() != self._pid:
-            raise GuardStateError(self.refusal or forked(self._pid))
+            raise GuardStateError(
+                self.refusal or f"process {os.getpid()} is a fork: the wire belongs to process {self._pid}"
+            )
         with self._lock:
             self._queue.append(frame)
             if self._busy:  # we interrupted ourselves: the write under way sends this one too
@@ -112,11 +116,3 @@ class Wire(_stream.Bottom):
 
     def fileno(self) -> int:
         return self._number
-
-
-def forked(owner: int) -> str:
-    """Why a forked child may not write."""
-    return (
-        f"process {os.getpid()} was forked from the server (process {owner}), which alone owns the wire; send the result "
-        "back to it, or, for a daemon, call guard.adopt_after_fork() in the server before it forks"
-    )

@@ -41,14 +41,16 @@ class FrameWriter:
         for name, value, choices in (("framing", framing, FRAMINGS), ("protocol", protocol, ("jsonrpc", "dap"))):
             if value not in choices:
                 raise ValueError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-        self.wire, self.framing, self.protocol, self.check = wire, framing, protocol, check
+        self.wire, self.check = wire, check
+        self.framing: Framing = framing
+        self.protocol: jsonrpc.Protocol = protocol
 
     def send(self, message: Mapping[str, object] | str | bytes) -> None:
         """Send one message: a mapping (encoded here), or the body of a frame as str or UTF-8 bytes.
 
-        One line end after a str or bytes body is taken for the delimiter. Raises LocalProtocolError, with nothing written,
-        when the message is not one whole valid frame; BrokenPipeError when the client is gone; GuardStateError when this
-        process does not own the wire.
+        One line end after a str or bytes body is taken for the delimiter. Raises LocalProtocolError, with nothing
+        written, when the message is not one whole valid frame; BrokenPipeError when the client is gone;
+        GuardStateError when this process does not own the wire.
         """
         if isinstance(message, str | bytes):
             body = _encoded(message) if isinstance(message, str) else message

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from stdout_guard import _guard
@@ -15,7 +16,7 @@ from stdout_guard._guard import Guard
 
 
 class Row(NamedTuple):
-    """How one writer module gets the wire: ``how`` names a function of ``adapters.sdk``; ``stdin``: it reads frames too."""
+    """How a writer module gets the wire: ``how`` names a function of ``adapters.sdk``; ``stdin``: it reads frames."""
 
     how: str = "shadow"
     stdin: bool = True
@@ -59,7 +60,11 @@ def begin() -> None:
             adapt(sys.modules[name], getattr(sdk, row.how), row)
         elif name not in _registered:
             _registered.add(name)
-            sdk.when_imported(name, lambda module, row=row: adapt(module, getattr(sdk, row.how), row))
+            sdk.when_imported(name, partial(_adapt_late, getattr(sdk, row.how), row))
+
+
+def _adapt_late(how: Callable[[Any, Guard, bool], str], row: Row, module: Any) -> None:
+    adapt(module, how, row)
 
 
 def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None:
@@ -74,6 +79,6 @@ def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None
     if problem:
         guard.intake.tell(
             f"the adapter does not fit this version of {module.__name__} ({problem}), so its frames may not reach the "
-            "client; pass guard.wire (guard.text_wire, guard.take_stdin()) to the SDK's entry function yourself, or name "
-            "the module that writes in STDOUT_GUARD_WRITERS"
+            "client; pass guard.wire (guard.text_wire, guard.take_stdin()) to the SDK's entry function yourself, or "
+            "name the module that writes in STDOUT_GUARD_WRITERS"
         )

@@ -1,20 +1,22 @@
 """Children that would write to our fd 1 get a pipe of their own, so that every line is named by what started it."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys
-from typing import Any
 
 from stdout_guard import _channel, _fd, _guard
-from stdout_guard._guard import Guard
+from stdout_guard._callsite import Site
 
-_wrapped: set[int] = set()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_wrapped: "set[int]" = set()
 
 
-def wrap(subprocess: Any) -> None:
-    """Wrap ``subprocess.Popen.__init__`` (asyncio's children come with it) and what multiprocessing starts workers with.
+def wrap(subprocess: "Any") -> None:
+    """Wrap ``subprocess.Popen.__init__`` (asyncio's children come with it) and multiprocessing's way to start workers.
 
     Called once the module's body has run; the wrappers stay for the process and ask for the current guard.
     """
@@ -24,24 +26,17 @@ def wrap(subprocess: Any) -> None:
     original = subprocess.Popen.__init__
 
     @functools.wraps(original)
-    def init(self: Any, args: Any, *rest: Any, **options: Any) -> None:
+    def init(self: "Any", args: "Any", *rest: "Any", **options: "Any") -> None:
         positional = len(rest) > 3  # (bufsize, executable, stdin, stdout, ...)
-        pipe = _own_pipe(rest[3] if positional else options.get("stdout"), args)
+        pipe = OwnPipe.for_child(rest[3] if positional else options.get("stdout"), args)
         if pipe is None:
-            return original(self, args, *rest, **options)
-        guard, source, write_end = pipe
-        if positional:
-            rest = (*rest[:3], write_end, *rest[4:])
-        else:
-            options["stdout"] = write_end
-        try:
             original(self, args, *rest, **options)
-        except BaseException:
-            os.close(source.fd)
-            raise
-        finally:
-            os.close(write_end)
-        _begin(guard, source, self.pid)
+            return
+        if positional:
+            rest = (*rest[:3], pipe.write_end, *rest[4:])
+        else:
+            options["stdout"] = pipe.write_end
+        pipe.start(lambda: original(self, args, *rest, **options) or self.pid)
 
     subprocess.Popen.__init__ = init
     _wrap_multiprocessing()
@@ -49,53 +44,66 @@ def wrap(subprocess: Any) -> None:
 
 def _wrap_multiprocessing() -> None:
     """multiprocessing's spawn, forkserver and resource tracker start through this one C function, past Popen."""
-    import _posixsubprocess
-
-    original = _posixsubprocess.fork_exec
+    module: Any = sys.modules.get("_posixsubprocess")
+    if module is None:
+        return
+    original = module.fork_exec
     stdout = 9  # c2pwrite: the child's stdout, -1 to inherit (the same place in 3.11 to 3.14)
 
     @functools.wraps(original)
-    def fork_exec(*args: Any) -> int:
-        pipe = _own_pipe(None, args[0]) if len(args) > stdout and args[stdout] == -1 else None
+    def fork_exec(*args: "Any") -> int:
+        pipe = OwnPipe.for_child(None, args[0]) if len(args) > stdout and args[stdout] == -1 else None
         if pipe is None:
             return int(original(*args))
-        guard, source, write_end = pipe
+        with_pipe = (*args[:stdout], pipe.write_end, *args[stdout + 1 :])
+        return pipe.start(lambda: int(original(*with_pipe)))
+
+    module.fork_exec = fork_exec
+
+
+class OwnPipe:
+    """The pipe of one child: its write end goes to the child, the pump reads the other."""
+
+    def __init__(self, channel: _channel.Channel, args: "Any", site: str) -> None:
+        self.channel = channel
+        read_end, self.write_end = _fd.pipe()
+        self.source = _channel.Source("child", read_end, _program(args), Site("", 0, "", site))
+
+    @classmethod
+    def for_child(cls, stdout: "Any", args: "Any") -> "OwnPipe | None":
+        """One for a child whose stdout would be our fd 1; None when it would not, or cannot have one."""
+        guard = _guard.current
+        if guard is None or guard.channel is None or guard.finished or guard.pid != os.getpid():
+            return None
+        if not _inherits(stdout) or len(guard.channel.sources) > _channel.CHILD_PIPES:
+            return None
         try:
-            pid = int(original(*args[:stdout], write_end, *args[stdout + 1 :]))
+            pipe = cls(guard.channel, args, str(guard.sites.find(sys._getframe(2))))
+        except (
+            OSError,
+            TypeError,
+            ValueError,
+        ):  # no descriptors, or arguments that Popen will refuse with its own words
+            return None
+        if pipe.source.identity is not None:
+            guard.marks[1:] = [*guard.marks[1:], pipe.source.identity][-2 * _channel.CHILD_PIPES :]
+            guard.mark()
+        return pipe
+
+    def start(self, start: "Callable[[], int]") -> int:
+        """Start the child by ``start() -> pid``, and let the pump read what it writes; returns the pid."""
+        try:
+            self.source.pid = start()
         except BaseException:
-            os.close(source.fd)
+            os.close(self.source.fd)
             raise
         finally:
-            os.close(write_end)
-        _begin(guard, source, pid)
-        return pid
-
-    _posixsubprocess.fork_exec = fork_exec
+            os.close(self.write_end)
+        self.channel.add_child(self.source)
+        return self.source.pid
 
 
-def _own_pipe(stdout: Any, args: Any) -> tuple[Guard, _channel.Source, int] | None:
-    """A pipe for a child whose stdout would be our fd 1; None when it would not, or cannot have one."""
-    guard = _guard.current
-    if guard is None or guard.channel is None or guard.finished or guard.pid != os.getpid() or not _inherits(stdout):
-        return None
-    if len(guard.channel.sources) > _channel.CHILD_PIPES:
-        return None
-    site = guard.sites.find(sys._getframe(2))
-    try:
-        read_end, write_end = _fd.pipe()
-    except OSError:  # out of descriptors: the shared pipe still keeps it off the wire
-        return None
-    source = _channel.Source(
-        "child", read_end, _program(args), str(site) + (f" from {site.caller}" if site.caller else "")
-    )
-    if source.identity is not None:
-        guard.marks.append(source.identity)
-        del guard.marks[1 : -2 * _channel.CHILD_PIPES]
-        guard.mark()
-    return guard, source, write_end
-
-
-def _inherits(stdout: Any) -> bool:
+def _inherits(stdout: "Any") -> bool:
     if stdout is None:
         return True
     if isinstance(stdout, int):
@@ -106,13 +114,7 @@ def _inherits(stdout: Any) -> bool:
         return False
 
 
-def _program(args: Any) -> str:
-    first: Any = args if isinstance(args, (str, bytes, os.PathLike)) else next(iter(args), "?")
-    name = os.path.basename(os.fsdecode(first))
-    return name.split()[0] if name.split() else "?"
-
-
-def _begin(guard: Guard, source: _channel.Source, pid: int) -> None:
-    source.pid = pid
-    if guard.channel is not None:
-        guard.channel.add_child(source)
+def _program(args: "Any") -> str:
+    whole = isinstance(args, str | bytes) or hasattr(args, "__fspath__")
+    words = os.path.basename(os.fsdecode(args if whole else next(iter(args), "?"))).split()
+    return words[0] if words else "?"

@@ -9,15 +9,26 @@ from __future__ import annotations
 import functools
 import io
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from stdout_guard import _fd
+from stdout_guard import _fd, _report
 from stdout_guard._guard import Guard
+
+if TYPE_CHECKING:  # wrapt 2 made it generic, wrapt 1 did not
+
+    class _Proxy:
+        __wrapped__: Any
+
+        def __init__(self, wrapped: Any) -> None: ...
+
+else:
+    _Proxy = wrapt.ObjectProxy
 
 STREAMS = ("stdin", "stdout", "__stdout__", "stderr")
 
@@ -40,7 +51,7 @@ def _stream_property(name: str) -> Any:
     return property(get, put)
 
 
-class ShadowSys(wrapt.ObjectProxy):  # type: ignore[misc]
+class ShadowSys(_Proxy):
     """The real ``sys`` but for its streams; setting one of those stays in the shadow."""
 
     def __init__(self, streams: dict[str, Any]) -> None:
@@ -71,11 +82,12 @@ def printing(module: Any, guard: Guard, stdin: bool) -> str:
     uses = set(_names(module))
     if "print" in uses:
         _set(module, guard, "print", _printer(text))
-    click = vars(module).get("click")
+    names: dict[str, Any] = module.__dict__
+    click = names.get("click")
     if click is not None and "echo" in uses:
         _set(module, guard, "click", _Click(click, text))
-    elif "echo" in vars(module) and "echo" in uses:
-        _set(module, guard, "echo", functools.partial(_echo, vars(module)["echo"], text))
+    elif "echo" in names and "echo" in uses:
+        _set(module, guard, "echo", functools.partial(_echo, names["echo"], text))
     problem = _give(module, guard, _streams(guard, stdin, text), text)
     return "" if uses & {"print", "echo"} else problem
 
@@ -107,7 +119,7 @@ def _streams(guard: Guard, stdin: bool, text: io.TextIOWrapper) -> dict[str, Any
 
 def _give(module: Any, guard: Guard, streams: dict[str, Any], text: io.TextIOWrapper | None) -> str:
     """Replace the module's ``sys``, and streams that it took by ``from sys import stdout``."""
-    names = vars(module)
+    names: dict[str, Any] = module.__dict__
     proxy = ShadowSys(streams)
     found = False
     for name in STREAMS[:3]:
@@ -128,7 +140,8 @@ def _give(module: Any, guard: Guard, streams: dict[str, Any], text: io.TextIOWra
 
 def _set(module: Any, guard: Guard, name: str, value: Any) -> None:
     missing = object()
-    before = vars(module).get(name, missing)
+    names: dict[str, Any] = module.__dict__
+    before = names.get(name, missing)
     setattr(module, name, value)
     guard.undo.push(lambda: delattr(module, name) if before is missing else setattr(module, name, before))
 
@@ -136,9 +149,11 @@ def _set(module: Any, guard: Guard, name: str, value: Any) -> None:
 def _names(module: Any) -> Iterator[str]:
     """The global and attribute names that the module's own code uses."""
     codes: list[CodeType] = []
-    for value in list(vars(module).values()):
+    names: dict[str, Any] = module.__dict__
+    for value in list(names.values()):
         if getattr(value, "__module__", None) == module.__name__:
-            for member in [value, *vars(value).values()] if isinstance(value, type) else [value]:
+            members: list[Any] = [value, *vars(value).values()] if isinstance(value, type) else [value]
+            for member in members:
                 code = getattr(_plain(member), "__code__", None)
                 codes += [code] if isinstance(code, CodeType) else []
     while codes:
@@ -159,7 +174,7 @@ def _plain(member: Any) -> Any:
 def _duplicate(number: Callable[[], int], flags: int, mode: str) -> io.FileIO:
     """A file of its own over what ``number`` is; a FIFO is opened anew, so that O_NONBLOCK stays off the shared one."""
     fd = number()
-    own = _fd.reopened(fd, flags) if _fd.is_fifo(fd) else None
+    own = _report.reopened(fd, flags) if stat.S_ISFIFO(os.fstat(fd).st_mode) else None
     return io.FileIO(_fd.private(fd) if own is None else own, mode)
 
 
@@ -175,7 +190,7 @@ def _printer(text: io.TextIOWrapper) -> Callable[..., None]:
     return print_frame
 
 
-class _Click(wrapt.ObjectProxy):  # type: ignore[misc]
+class _Click(_Proxy):
     """The click module, its echo writing to the wire."""
 
     def __init__(self, click: Any, text: io.TextIOWrapper) -> None:

@@ -74,5 +74,12 @@ NEW_PROGRESS: Methods = {"notifications/progress": PROGRESS}
 OPEN_CANCEL: Methods = {"notifications/cancelled": {"requestId?": "id", "reason?": "string"}}
 TASK_STATUS: Methods = {
     "notifications/tasks/status": TASK
-    | {"status": "string", "createdAt": "string", "lastUpdatedAt": "string", "ttl": "any", "statusMessage?": "string"}
+    | {
+        "status": "string",
+        "createdAt": "string",
+        "lastUpdatedAt": "string",
+        "ttl": "any",
+        "statusMessage?": "string",
+        "pollInterval?": "integer",
+    }
 }

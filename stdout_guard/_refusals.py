@@ -14,6 +14,7 @@ from stdout_guard.compat import Allowance, covering
 from stdout_guard.recorder import Refusal, fingerprint
 
 Policy = Literal["close", "keep-open"]
+MAX_ECHOED_ID = 1024  # characters: a refusal stays small whatever was refused
 _NOTE_LIMIT = 200
 _EXPLANATION = "the arguments do not match the tool's input schema"
 
@@ -63,7 +64,7 @@ class Refusals:
         if refused.silent:
             return None
         code = _replies.code_for(refused.stage, refused.reason)
-        if refused.request_id is None:
+        if refused.request_id is None or len(str(refused.request_id)) > MAX_ECHOED_ID:
             return _replies.error_without_id(code, revision, self.id_unknown)
         if refused.data == EXPLAINED:
             explained = {"content": [{"type": "text", "text": _EXPLANATION}], "isError": True}
@@ -81,7 +82,7 @@ class Refusals:
                 size=len(raw),
                 id_type=id_type(wanted.request_id),
                 tool=wanted.tool.name,
-                note=note[:_NOTE_LIMIT],
+                note=str(note)[:_NOTE_LIMIT],
             )
         )
         return _replies.error(DENIED, wanted.request_id)

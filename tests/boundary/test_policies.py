@@ -130,6 +130,15 @@ def test_id_is_echoed_when_it_can_be_read():
         assert reply["id"] == "x"
 
 
+def test_refusal_stays_small_whatever_the_id():
+    """An id of more than 1,024 characters is not echoed by a refusal; an accepted request gets its own id back."""
+    for length, echoed in ((1024, True), (1025, False)):
+        (reply,) = Talk().say(call("nobody", request_id="i" * length))
+        assert ("id" in reply) is echoed
+    (reply,) = Talk().say(call(request_id="i" * 5000))
+    assert reply["id"] == "i" * 5000
+
+
 def test_reply_never_echoes_the_frame():
     """The text of an error is the code's own: nothing of what was refused comes back."""
     for frame in (
@@ -229,6 +238,9 @@ def test_denial_is_audited_with_the_authorisers_words_only():
     assert (record.stage, record.reason, record.tool, record.closed) == ("authorisation", "denied", "deploy", False)
     assert record.note.startswith("no credential x") and len(record.note) == 200
     assert record.id_type == "integer" and record.size == len(call())
+
+    talk = Talk(authorise=lambda call: Decision(False, None))
+    assert talk.code(call()) == DENIED and talk.recorder.refusals[0].note == "None"
 
     def raising(call):
         raise KeyError("tok_SECRET")

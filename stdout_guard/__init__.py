@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = "StdoutGuardError StrayWriteError GuardStateError ProtocolError LocalProtocolError RemoteProtocolError"
-_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_report"}
-_ELSEWHERE |= dict.fromkeys([*_ERRORS.split(), "LateInstallWarning"], "errors")
+_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_report"} | dict.fromkeys(
+    [*_ERRORS.split(), "LateInstallWarning"], "errors"
+)
 __all__ = ["__version__", "current", "install", "uninstall", *_ELSEWHERE]  # pyright: ignore[reportUnsupportedDunderAll]
 
 

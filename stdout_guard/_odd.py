@@ -56,7 +56,7 @@ def marked(fd: int) -> str:
 
 def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
     """Watch only: note the write, then let the stream have it."""
-    write: Callable[..., int] = type(stream).write
+    write: Callable[..., int] = getattr(type(stream), "write")  # noqa: B009 - Any, for the type checkers
 
     def recording(text: str) -> int:
         if text.strip():

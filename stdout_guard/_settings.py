@@ -7,7 +7,7 @@ from .errors import GuardStateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 # argument -> (environment variable, choices, default). A variable wins over the argument; empty means unset.
@@ -28,14 +28,8 @@ class Settings(Defaults):
         self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(given.get("log") or "")  # type: ignore[call-overload]
         listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")
         self.writers = _modules([*_names(given.get("writers")), *(name.strip() for name in listed if name.strip())])
-        redact: Any = environment.get("STDOUT_GUARD_REDACT") or given.get("redact")
-        if isinstance(redact, str):
-            redact = _switch("STDOUT_GUARD_REDACT", redact)
-        if not (redact is None or isinstance(redact, bool) or callable(redact)):
-            raise GuardStateError(
-                f"argument redact: {redact!r} is neither true, false nor a callable from text to text"
-            )
-        self.redact = redact or False
+        switched, redact = environment.get("STDOUT_GUARD_REDACT"), given.get("redact")
+        self.redact = _switch("STDOUT_GUARD_REDACT", switched) if switched else _redactor(redact)
 
 
 def refuse_clash(standing: Defaults, given: "Mapping[str, object]") -> None:
@@ -61,6 +55,14 @@ def _choice(name: str, variable: str, choices: tuple[str, ...], set_value: str |
         if value is not None and value != "" and value not in choices:
             raise GuardStateError(f"{label}: {value!r} is not one of {', '.join(choices)}; the guard was not installed")
     return set_value or (str(argument) if argument else None)
+
+
+def _redactor(value: "Any") -> "bool | Callable[[str], str]":
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    if not hasattr(value, "__call__"):  # noqa: B004 - callable() would narrow Any to something that returns object
+        raise GuardStateError(f"argument redact: {value!r} is neither true, false nor a callable from text to text")
+    return value  # type: ignore[no-any-return]
 
 
 def _switch(variable: str, value: str) -> bool:

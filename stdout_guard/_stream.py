@@ -74,9 +74,8 @@ def text_over(raw: io.RawIOBase, **options: "Any") -> io.TextIOWrapper:
     """A text stream over a bottom of ours: UTF-8, each write() handed down at once. Unless the options say otherwise,
     noise never raises and never becomes invalid UTF-8, whatever the locale."""
     bottom: Any = raw  # io wants a buffered object, and asks of it only what Bottom has
-    stream: Any = io.TextIOWrapper(
-        bottom, **{"encoding": "utf-8", "errors": "backslashreplace", **options}, write_through=True
-    )
+    chosen: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "write_through": True, **options}
+    stream: Any = io.TextIOWrapper(bottom, **chosen)
     stream.mode = "w"
     return stream  # type: ignore[no-any-return]
 
@@ -89,7 +88,7 @@ def hook(stream: "Any", write: "Callable[..., Any]") -> "Callable[[], None]":
         return lambda: None
 
     def undo() -> None:
-        if vars(stream).get("write") is write:
+        if stream.__dict__.get("write") is write:
             del stream.write
 
     return undo

@@ -115,6 +115,7 @@ def _inherits(stdout: "Any") -> bool:
 
 
 def _program(args: "Any") -> str:
-    whole = isinstance(args, str | bytes) or hasattr(args, "__fspath__")
-    words = os.path.basename(os.fsdecode(args if whole else next(iter(args), "?"))).split()
+    if not isinstance(args, str | bytes) and not hasattr(args, "__fspath__"):
+        args = next(iter(args), "?")
+    words = os.path.basename(os.fsdecode(args)).split()
     return words[0] if words else "?"

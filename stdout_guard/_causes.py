@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_LOOK = 4096  # bytes of a line that are looked at
+_LOOK = 512  # bytes of a line that are looked at
 
 _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r"\s*content-(length|type)[ \t]*:", "Content-Length framing on a newline-delimited channel"),
@@ -23,8 +23,8 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r'\s+File "[^"]+", line \d+', "part of a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
     (r"(\w+\.)*\w*(Error|Exception|Interrupt)(:|$)", "the last line of a Python traceback"),
     (r"\s+at .+[:(]\d+", "a stack trace"),
-    (r"(?s).*(\w+Warning: |\.py:\d+: \w*Warning)", "a warning of the warnings module, sent to stdout"),
-    (r"(?s).*(\d+%\|?|it/s|\[[#=>. -]{5,}\]).*\r?|(?s:.*)\r(?!\n)", "a progress bar"),
+    (r"(?s).*Warning: ", "a warning of the warnings module, sent to stdout"),
+    (r"(?s).*(\d%|it/s|\[[#=>. -]{5,}\]|\r(?!\n))", "a progress bar"),
     (r"(?s)\s*\x1b", "terminal control sequences (colour, title, cursor)"),
     (r"(?is)\s*<(!doctype|html|head|body|h\d|\?xml)", "HTML or XML: an error page"),
     (r"(?i)\s*(usage:|available transports|options:)", "usage text of a command line parser"),

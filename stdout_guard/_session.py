@@ -12,6 +12,8 @@ Sources: JSON-RPC 2.0 sections 4.1 and 5, MCP basic/lifecycle, basic/utilities (
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -23,6 +25,7 @@ from stdout_guard.revisions import MCP_2026_07_28, MCP_REVISIONS, META, Revision
 Severity: TypeAlias = Literal["error", "warning"]
 _Key: TypeAlias = tuple[bool, RequestId]
 _UNLIMITED = 1 << 62
+_NUMBER = re.compile("-?[0-9]{1,19}")
 _EARLY = ("ping", "notifications/message")
 _REQUEST_BOUND = ("notifications/progress", "notifications/cancelled")
 _SUBSCRIBED = (
@@ -103,8 +106,6 @@ class Session:
 
     def _salvage(self, raw: bytes) -> None:
         """A lenient server may run what a strict one refuses: its answer, too, belongs to something."""
-        import json
-
         try:
             value: object = json.loads(raw)
         except (ValueError, RecursionError):
@@ -124,7 +125,7 @@ class Session:
         elif message.kind == "request":
             self._take_request(message)
         elif message.method == "notifications/cancelled":
-            cancelled = self._requests.get(_key(cast("RequestId", _mapping(message.params).get("requestId"))))
+            cancelled = self._find(_mapping(message.params).get("requestId"))
             if cancelled is not None:
                 cancelled.owed = False
         elif message.method == "notifications/initialized":
@@ -187,7 +188,7 @@ class Session:
 
     def _unknown_id(self, identity: RequestId) -> str:
         other: RequestId = None
-        if isinstance(identity, str) and identity.lstrip("-").isdecimal() and len(identity) < 20:
+        if isinstance(identity, str) and _NUMBER.fullmatch(identity):
             other = int(identity)
         elif isinstance(identity, int) and abs(identity) < 1 << 64:
             other = str(identity)
@@ -271,10 +272,14 @@ class Session:
         elif message.method == "notifications/cancelled" and not self._listens(params.get("requestId")):
             yield Breach("cancelled-not-own", "error", "a server cancels nothing but a subscription")
 
-    def _listens(self, identity: object) -> bool:
+    def _find(self, identity: object) -> _Request | None:
+        """The request with this id, whatever the other side put in the place of an id."""
         if type(identity) is not int and type(identity) is not str:
-            return False
-        request = self._requests.get(_key(identity))
+            return None
+        return self._requests.get(_key(identity))
+
+    def _listens(self, identity: object) -> bool:
+        request = self._find(identity)
         return request is not None and request.method == "subscriptions/listen"
 
     def close(self) -> Iterator[Breach]:

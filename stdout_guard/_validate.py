@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import IO, cast
+from typing import IO
 
 from stdout_guard.framing import FRAMINGS
 from stdout_guard.revisions import DIRECTIONS, REVISIONS
@@ -63,5 +63,5 @@ def _judge(args: argparse.Namespace) -> Report:
 
 
 def _feed(transcript: Transcript, source: IO[bytes]) -> None:
-    while piece := cast("bytes", source.read(_PIECE)):
+    while piece := source.read(_PIECE):
         transcript.feed(piece)

@@ -15,8 +15,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from stdout_guard import _mcp_methods as m
 from stdout_guard._mcp_methods import Members, Methods
-from stdout_guard.jsonrpc import JSONRPC as JSONRPC_ENVELOPE
-from stdout_guard.jsonrpc import Envelope, Fault, Message, Note, Strictness
+from stdout_guard.jsonrpc import JSONRPC as JSONRPC_ENVELOPE, Envelope, Fault, Message, Note, Strictness
 
 Direction: TypeAlias = Literal["server-to-client", "client-to-server"]
 DIRECTIONS: Final[tuple[Direction, ...]] = ("server-to-client", "client-to-server")

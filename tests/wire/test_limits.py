@@ -115,6 +115,15 @@ def test_time_is_linear(name, prefix, unit, suffix):
     assert cost(128 * 1024) < small * 8 * 4, name
 
 
+@pytest.mark.parametrize("unit", [b"a", b"a.", b" ", b"[=", b"1%", b"\x1b[", b'"a":', b"{'", b"\\", b"at x:"])
+def test_guessing_the_cause_is_cheap(unit):
+    """No line makes the table of causes backtrack: a thousand findings cost well under a second."""
+    line = unit * (4096 // len(unit)) + b"\n"
+    started = time.process_time()
+    judge(line * 300)
+    assert time.process_time() - started < 2
+
+
 @pytest.mark.parametrize("framing", ["ndjson", "content-length"])
 def test_bytewise_feeding_is_linear(framing):
     """One byte at a time costs a constant a byte: nothing is joined or searched again."""

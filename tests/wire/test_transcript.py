@@ -403,6 +403,19 @@ def test_session(sent, back, found):
     assert codes(judge(lines(initialized(), *back), sent=lines(*sent))) == found
 
 
+@pytest.mark.parametrize("identity", ["--5", "-", "\u0665", "9" * 300, "1.0", ""])
+def test_odd_ids_are_only_unknown(identity):
+    """An id that looks like a number, or nearly, is compared and never converted at a loss."""
+    assert codes(judge(lines(initialized(), {"id": identity, "result": {}}), sent=lines(*OPENING))) == ["unknown-id"]
+
+
+@pytest.mark.parametrize("identity", [[1], {"a": 1}, None, True, 1.5])
+def test_odd_cancellations_are_ignored(identity):
+    """What the client cancels need not be an id at all; the request is still owed its answer."""
+    cancel = {"method": "notifications/cancelled", "params": {"requestId": identity}}
+    assert codes(judge(lines(initialized()), sent=lines(*OPENING, CALL, cancel))) == ["no-answer"]
+
+
 @pytest.mark.parametrize(
     ("back", "found"),
     [

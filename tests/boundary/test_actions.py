@@ -4,6 +4,7 @@ import asyncio
 import copy
 import dataclasses
 import gc
+import inspect
 import pickle
 import weakref
 
@@ -56,9 +57,9 @@ def test_executor_refuses_everything_else(fake):
 
 def test_only_a_boundary_makes_one():
     """Calling the class, subclassing it or filling an empty one by hand gives nothing an executor takes."""
-    with pytest.raises(TypeError, match="only a Boundary makes one"):
+    with pytest.raises(TypeError, match=r"^AuthorizedAction: only a Boundary makes one"):
         AuthorizedAction("deploy", {})
-    with pytest.raises(TypeError, match="cannot be subclassed"):
+    with pytest.raises(TypeError, match=r"^AuthorizedAction: cannot be subclassed"):
         type("Mine", (AuthorizedAction,), {})
     forged = object.__new__(AuthorizedAction)
     for name in AuthorizedAction.__annotations__:
@@ -68,13 +69,18 @@ def test_only_a_boundary_makes_one():
 
 
 @pytest.mark.parametrize(
-    "duplicate",
-    [copy.copy, copy.deepcopy, pickle.dumps, lambda action: dataclasses.replace(action, name="other")],
+    ("duplicate", "message"),
+    [
+        (copy.copy, "^AuthorizedAction: a copy would run twice"),
+        (copy.deepcopy, "^AuthorizedAction: a copy would run twice"),
+        (pickle.dumps, "^AuthorizedAction: cannot be pickled"),
+        (lambda action: dataclasses.replace(action, name="other"), "dataclass"),
+    ],
     ids=["copy", "deepcopy", "pickle", "replace"],
 )
-def test_action_cannot_be_duplicated(action, duplicate):
+def test_action_cannot_be_duplicated(action, duplicate, message):
     """Whatever would make a second permission out of one is a TypeError."""
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=message):
         duplicate(action)
 
 
@@ -133,6 +139,7 @@ def test_async_executor_is_wrapped_too(action):
 
     door = only_authorized(execute)
     assert only_authorized(door) is door
+    assert inspect.iscoroutinefunction(door)
     assert asyncio.run(door(action)) == "deploy"
     with pytest.raises(LocalProtocolError):
         asyncio.run(door(action))

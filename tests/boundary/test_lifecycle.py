@@ -294,6 +294,13 @@ def test_modern_ids_need_only_differ_from_those_in_flight():
     assert len(talk.held) == 4
 
 
+def test_denied_id_is_no_longer_in_flight():
+    """A denial is the answer to its request: the id may come again."""
+    talk = Talk(handshake=None, revision="2026-07-28", authorise=lambda call: False)
+    assert talk.code(modern(1)) == talk.code(modern(1)) == -31403
+    assert talk.closed is None
+
+
 def test_modern_session_stays_modern():
     """Once opened without a handshake, a call without _meta is refused."""
     talk = Talk(handshake=None)

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import time
 
 import pytest
 from boundary_talk import INITIALIZED, Talk, call, initialize, line, request
@@ -237,7 +238,8 @@ def test_denial_is_audited_with_the_authorisers_words_only():
     record = talk.recorder.refusals[0]
     assert (record.stage, record.reason, record.tool, record.closed) == ("authorisation", "denied", "deploy", False)
     assert record.note.startswith("no credential x") and len(record.note) == 200
-    assert record.id_type == "integer" and record.size == len(call())
+    assert (record.id_type, record.size, record.fingerprint) == ("integer", len(call()), fingerprint(call()))
+    assert abs(record.time - time.time()) < 60
 
     talk = Talk(authorise=lambda call: Decision(False, None))
     assert talk.code(call()) == DENIED and talk.recorder.refusals[0].note == "None"
@@ -328,22 +330,32 @@ def test_allowance_answers_and_never_executes():
 
 
 @pytest.mark.parametrize(
-    "talk",
+    "settings",
     [
-        odd(version="1.1"),
-        odd(version="2.0"),
-        odd(version="2"),
-        odd(version="1.5rc1"),
-        odd(name="other-client"),
-        odd(now=TODAY + 86_400),
+        {"version": "1.1"},
+        {"version": "2.0"},
+        {"version": "2"},
+        {"version": "1.5rc1"},
+        {"name": "other-client"},
+        {"now": TODAY + 86_400},
+        {"now": TODAY + 8_640_000},
     ],
-    ids=["older", "newer", "newer-short", "no-number", "other", "expired"],
+    ids=["older", "newer", "newer-short", "no-number", "other", "expired-today", "expired"],
 )
-def test_allowance_ends_with_its_client_version_and_date(talk):
+def test_allowance_ends_with_its_client_version_and_date(settings):
     """Another client, another version or a later day: refused and closed as ever."""
+    talk = odd(**settings)
     talk.say(b"\n")
     assert talk.closed is not None
     assert talk.recorder.refusals[0].compat is None
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.2.0", "1.2.1", "1.10", "1.999"])
+def test_allowance_covers_its_whole_range(version):
+    """From since on, the first version included, up to but without before."""
+    talk = odd(version=version)
+    talk.say(b"\n")
+    assert talk.closed is None
 
 
 def test_allowance_is_for_its_rule_and_its_budget():
@@ -390,6 +402,7 @@ def test_row_that_cannot_be_read(change):
 
 def test_versions_compare_as_numbers():
     """1.10 is newer than 1.9, 1.0 is 1, and what is no dotted number is not covered."""
+    assert version_key("9" * 64) == (int("9" * 64),)
     assert version_key("1.10") > version_key("1.9")
     assert version_key("1.0") == version_key("1")
     assert [version_key(odd) for odd in ("", "1.", "v1", "1.5rc1", "\u0661", "9" * 65)] == [None] * 6

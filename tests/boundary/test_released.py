@@ -45,10 +45,11 @@ def test_mapping_with_content_is_sent_as_it_is():
 def test_result_no_client_can_read(value):
     """Such a result is our error, nothing is written, and the action is still owed an answer."""
     talk = held()
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(LocalProtocolError, match=f"not {type(value).__name__};|not representable|refused to send"):
         talk.boundary.complete(talk.held[0], value)
     assert talk.boundary.counts.pending == 1
     assert only(talk.boundary.fail(talk.held[0]))["error"]["code"] == -32603
+    assert talk.recorder.executions[0].error is None
 
 
 def test_failure_says_nothing_of_its_cause():
@@ -95,7 +96,9 @@ def test_cancelled_before_it_started_never_runs():
     assert ran == []
     with pytest.raises(LocalProtocolError):
         talk.boundary.complete(talk.held[0], "x")
-    assert [record.outcome for record in talk.recorder.executions] == ["cancelled"]
+    assert [(record.outcome, record.size, record.error) for record in talk.recorder.executions] == [
+        ("cancelled", 0, None)
+    ]
     assert (talk.boundary.counts.cancelled, talk.boundary.counts.pending) == (1, 0)
 
 

@@ -25,12 +25,15 @@ from stdout_guard.testing.refused import tripwire
         {"type": "object", "properties": {"a": {"$ref": "#anchor"}}},
         {"type": "object", "allOf": [{"$dynamicRef": "#node"}]},
         {"type": "object", "allOf": [{"$ref": "#/allOf/7"}]},
+        {"type": "object", "allOf": [{}, {"$ref": "#/allOf/x"}, {}]},
+        {"type": "object", "properties": {"a": {"$ref": "https://example.invalid/other#/$defs/a"}}},
+        {"type": "object", "allOf": [{"$recursiveRef": "https://example.invalid/x"}]},
         {"type": "object", "default": float("nan")},
     ],
 )
 def test_invalid_schema_is_an_error_at_registration(schema):
     """A schema that is invalid, is no object's, or leads elsewhere is found before any client calls."""
-    with tripwire(), pytest.raises(ValueError):
+    with tripwire(), pytest.raises(ValueError, match=r"^tool 't': the|not JSON compliant"):
         Tool("t", schema=schema)
 
 
@@ -50,16 +53,26 @@ def test_references_inside_the_schema_work():
             "by_anchor": {"$ref": "#small"},
             "by_index": {"$ref": "#/$defs/list/anyOf/0"},
             "self": {"$ref": "#"},
+            "by_id": {"$ref": "urn:example:embedded"},
+            "by_id_and_anchor": {"$ref": "urn:example:embedded#/$defs/q"},
+            "by_dynamic_anchor": {"$dynamicRef": "#node"},
+            "tilde": {"$ref": "#/$defs/a~0b"},
         },
         "additionalProperties": False,
         "$defs": {
             "a/b": {"type": "integer"},
+            "a~b": {"type": "boolean"},
+            "e": {"$id": "urn:example:embedded", "type": "null", "$defs": {"q": {"const": 9}}},
+            "n": {"$dynamicAnchor": "node", "enum": [7]},
             "s": {"$anchor": "small", "maximum": 3},
             "list": {"anyOf": [{"type": "string"}]},
         },
     }
     tool = Tool("t", schema=schema)
     assert tool.accepts({"by_pointer": 1, "by_anchor": 3, "by_index": "x", "self": {"self": {}}})
+    assert tool.accepts({"by_id": None, "by_dynamic_anchor": 7, "tilde": True, "by_id_and_anchor": 9})
+    for refused in ({"by_id": 1}, {"by_dynamic_anchor": 8}, {"tilde": 1}, {"by_id_and_anchor": 8}):
+        assert not tool.accepts(refused)
     for refused in ({"by_pointer": "x"}, {"by_anchor": 4}, {"by_index": 1}, {"self": {"other": 1}}):
         assert not tool.accepts(refused)
 

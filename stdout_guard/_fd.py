@@ -96,7 +96,7 @@ def point(source: int, target: int) -> None:
     os.dup2(source, target, inheritable=target <= 2)
 
 
-def twins(wanted: Identity, ours: "set[int]") -> "Iterator[int]":
+def twins(wanted: "Identity | None", ours: "set[int]") -> "Iterator[int]":
     """Writable descriptors above 2, not ``ours``, that were made of the same pipe or socket before we came."""
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
     try:

@@ -129,6 +129,8 @@ def retire(guard: "Guard") -> None:
     channel.stop(PATIENCE + 0.5)
     channel.drain()
     _fd.close(channel.write_fd, channel.identity)
+    for copy in list(_fd.twins(channel.identity, {channel.read_fd})):  # ours would look like a child that still writes
+        os.dup2(guard.late_target, copy, inheritable=os.get_inheritable(copy))
     for source in list(channel.sources.values()):
         if _written(source.fd) and _fd.identity(source.fd) == source.identity:
             from ._seldom import hand_over

@@ -56,7 +56,8 @@ def marked(fd: int) -> str:
 
 def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
     """Watch only: note the write, then let the stream have it."""
-    write: Callable[..., int] = getattr(type(stream), "write")  # noqa: B009 - Any, for the type checkers
+    kind: Any = type(stream)
+    write: Callable[..., int] = kind.write
 
     def recording(text: str) -> int:
         if text.strip():

@@ -6,7 +6,9 @@ The client waits for what it can see (a frame, a text on stderr, an exit), never
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -16,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 UNDER_TEST = os.environ.get("STDOUT_GUARD_UNDER_TEST") or str(ROOT)
-DEADLINE = 90.0  # seconds for anything a child has to do; generous, since the machine may be busy
+DEADLINE = 45.0  # seconds for anything a child has to do; generous, since the machine may be busy
 OURS = ("STDOUT_GUARD", "_STDOUT_GUARD")
 
 # What the scripts of these tests begin with. ``send(5)`` puts the frame with id 5 on the wire.
@@ -251,6 +254,15 @@ class Child:
             raise AssertionError(f"the process did not end within {seconds:g} s (now: {self.stack()})")
         return int(self.process.returncode)
 
+    def wait_blocked(self, seconds: float = DEADLINE) -> None:
+        """Wait until the wire, which nobody reads, takes no more: the same amount waits in it as long as ten looks ago."""
+        limit, same, last = time.monotonic() + seconds, 0, -1
+        while same < 10:
+            waiting = unread(self.wire.fd)
+            same, last = (same + 1, last) if waiting == last and waiting > 0 else (0, waiting)
+            assert time.monotonic() < limit, f"the wire goes on taking: {waiting} bytes wait in it"
+            time.sleep(0.02)
+
     def finish(self, seconds: float = DEADLINE, *, stderr_end: bool = True) -> int:
         """Close stdin, wait for the exit and read the wire (and stderr) to its end; returns the exit status."""
         self.close_stdin()
@@ -329,6 +341,13 @@ class Child:
         os.close(self._hold)
         if self.stderr is not None:
             self.stderr.close()
+
+
+def unread(fd: int) -> int:
+    """How many bytes wait in a pipe or socket."""
+    found = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, found)
+    return found[0]
 
 
 def environment(

@@ -223,7 +223,7 @@ for thread in threads: thread.join()
 POOLS = """
 import multiprocessing, concurrent.futures
 def work(i):
-    print(f"worker prints {i}")
+    print(f"worker prints {{i}}")
     os.write(1, b"worker writes\\n")
     try:
         guard.wire.write(frame(66))

@@ -57,7 +57,9 @@ def test_every_answer_arrives_and_the_client_logs_no_error(client: str, server: 
     path, seen = converse(client, server, "sdk first" if odd else "guard first", tmp_path, unbuffered=not odd)
     assert seen.answers == ANSWERS, str(seen)
     assert not seen.complaints, str(seen)
-    missing = expect.unnamed(seen.report, path, expect.HEARD)
+    # this client kills its server with the last answer, and a line still without its newline goes with it
+    patient = client != "python 1.9"
+    missing = expect.unnamed(seen.report, path, expect.HEARD, own=patient)
     assert not missing, "\n".join([*missing, str(seen)])
 
 

@@ -35,9 +35,9 @@ TAPS = {
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] * tap.slow) for name, tap in TAPS.items()]
 
 
-def command(tap: Tap, folder: Path, order: str, *arguments: str) -> tuple[Path, list[str]]:
+def command(tap: Tap, folder: Path, order: str, *arguments: str, quiet: bool = False) -> tuple[Path, list[str]]:
     """Stage the tap in `folder`; return its file and its command line."""
-    path = expect.stage(folder, tap.source, order, tap.sdk)
+    path = expect.stage(folder, tap.source, order, tap.sdk, quiet=quiet)
     (folder / "config.json").write_text("{}", "utf-8")
     return path, [str(environments.python(tap.environment)), path.name, "--config", "config.json", *arguments]
 
@@ -80,6 +80,16 @@ def test_a_catalogue_is_protocol(name: str, order: str, unbuffered: bool, tmp_pa
         pytest.fail(f"{error}\n{done}")
     assert [stream["tap_stream_id"] for stream in catalogue["streams"]] == ["people"], f"{done}"
     assert "noise before descriptor" in done.report, f"{done}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("arguments", [[], ["--discover"]], ids=["sync", "discover"])
+def test_strict_has_nothing_to_say_about_the_sdk_itself(name: str, arguments: list[str], tmp_path: Path) -> None:
+    """A tap without noise runs in strict mode to a good end: none of the SDK's own writes is taken for a stray."""
+    _, line = command(TAPS[name], tmp_path, "sdk first", *arguments, quiet=True)
+    done = drive.exchange(line, [], cwd=tmp_path, env=drive.environment(STDOUT_GUARD="strict"))
+    assert done.status == 0 and "stdout-guard" not in done.report, f"{done}"
+    assert "people" in done.stdout.decode(), f"{done}"
 
 
 def test_about_is_an_answer_too(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from stdout_guard.errors import StrayWriteError
 from stdout_guard.testing.safe import cut, plain, quote
 
 MARK = b"\x1estdout-guard-test\x1f"  # opens the record of a forked worker on descriptor 1
-KEPT = ("source", "text", "file", "line", "function", "caller", "pid")
 _STDOUT_ARGUMENT = 4  # of subprocess.Popen: place of stdout among the positional ones
 
 
@@ -133,7 +132,7 @@ class Watch:
             if len(args) > _STDOUT_ARGUMENT or kwargs.get("stdout") is not None or watch._pid != os.getpid():
                 return original(popen, *args, **kwargs)
             site = watch._sites.find(sys._getframe(1))
-            child = Child(_program(args, kwargs), str(site), _scratch())
+            child = Child(_program(args, kwargs), "{}:{}".format(*site.parts), _scratch())
             watch._children.append(child)
             original(popen, *args, **{**kwargs, "stdout": child.output.fileno()})
             child.pid = popen.pid
@@ -181,10 +180,10 @@ class Watch:
 
     def _add(self, line: bytes, site: Site) -> StrayWrite:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")
-        stray = StrayWrite("python", text, site.file, site.line, site.function, site.caller)
+        stray = StrayWrite("python", text, site)
         if os.getpid() != self._pid:  # a forked worker: its memory is not ours, descriptor 1 is
             with contextlib.suppress(OSError):
-                os.write(1, MARK + json.dumps({name: getattr(stray, name) for name in KEPT}).encode() + b"\n")
+                os.write(1, MARK + json.dumps([stray.pid, text, *site.parts]).encode() + b"\n")
         else:
             self._found.append(stray)
         return stray
@@ -200,7 +199,9 @@ class Watch:
             data = _news(child.output, child.read)
             child.read += len(data)
             for line in self._passed_on(data):
-                self._found.append(StrayWrite("child", line, caller=child.site, pid=child.pid, program=child.program))
+                stray = StrayWrite("child", line, pid=child.pid, program=child.program)
+                stray.caller = child.site
+                self._found.append(stray)
         if self._fd1 is None:
             return
         known, self._known = self._known, []
@@ -217,8 +218,9 @@ class Watch:
         lines: list[str] = []
         plain: list[bytes] = []
         for line in data.splitlines(keepends=True):
-            if line.startswith(MARK) and line.endswith(b"}\n"):
-                self._found.append(StrayWrite(**json.loads(line[len(MARK) :])))
+            if line.startswith(MARK) and line.endswith(b"]\n"):
+                pid, text, *parts = json.loads(line[len(MARK) :])
+                self._found.append(StrayWrite("python", text, Site(*parts), pid=pid))
                 continue
             plain.append(line)
             lines.append(line.decode("utf-8", "backslashreplace").rstrip("\r\n"))

@@ -83,7 +83,7 @@ def _outcome(outcome: Outcome, redactor: Redactor, seen: dict[tuple[object, ...]
         yield safe(redactor, f"      expected failure {problem.code}: {reason}")
     for note in dict.fromkeys(outcome.notes):
         yield safe(redactor, f"      note: {cut(note)}")
-    if (outcome.untested or outcome.problems) and run.stderr:
+    if (outcome.untested or shown) and run.stderr:
         yield from _stderr(run.stderr, redactor)
 
 

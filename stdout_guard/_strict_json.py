@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from json.decoder import JSONDecodeError, JSONDecoder
 from json.encoder import JSONEncoder
@@ -66,6 +67,9 @@ class Decoded(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
+_decoded = cast("Callable[[tuple[object, tuple[Note, ...]]], Decoded]", partial(cast("Any", tuple).__new__, Decoded))
+
+
 class _Refused(Exception):
     """Carries a fault out of the scanner's hooks; never leaves this module."""
 
@@ -99,13 +103,13 @@ class Decoder:
         self._reject_cr = self._lines and options.bare_cr == "reject"
         self._notes: list[Note] = []
         self._doubled: list[dict[str, object]] = []
-        self._kept = 0
+        count, self._kept = _counter()
         pairs = self._unique if options.dup_keys == "reject" else self._collect
         numbers: dict[str, Any] = {"parse_int": self._integer, "parse_float": self._float}
         self._pairs = _scanner(object_pairs_hook=pairs, **numbers)
         self._pairs_plain = _scanner(object_pairs_hook=pairs)
-        self._counted = _scanner(object_hook=self._count, **numbers)
-        self._counted_plain = _scanner(object_hook=self._count)
+        self._counted = _scanner(object_hook=count, **numbers)
+        self._counted_plain = _scanner(object_hook=count)
 
     def decode(self, body: bytes) -> Decoded | Fault:
         """The one JSON value that ``body`` is, or the first reason why it is not."""
@@ -113,7 +117,8 @@ class Decoder:
             text = body.decode("utf-8")
         except UnicodeDecodeError as error:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
-        many = len(body) > self._options.max_depth and _many_brackets(body, self._options.max_depth)
+        limit = self._options.max_depth
+        many = len(body) > 2 * limit and _many_brackets(body, limit)  # each bracket closes: shorter is never too deep
         if many and (fault := self._too_deep(body)):
             return fault
         try:
@@ -125,7 +130,7 @@ class Decoder:
                 return Fault("bare-cr", "json", "a carriage return inside the line: some readers end the line there")
             if self._doubled or self._notes or b"\\" in body or not text.isascii():
                 return self._finish(body, text, value)
-            return Decoded(value)
+            return _decoded((value, ()))
         except StopIteration as stop:
             return self._not_json(body, text, "no JSON value", cast("int", stop.value))
         except JSONDecodeError as error:
@@ -140,11 +145,12 @@ class Decoder:
 
     def _scan(self, body: bytes, text: str, start: int, many: bool) -> tuple[object, int]:
         plain = _numbers_harmless(body)
+        many = many or body.count(b"{", 0, _LARGE) > 5
         keys = _count_keys(body) if many and self._options.dup_keys == "reject" else -1
         if keys >= 0:
-            self._kept = 0
+            self._kept()
             found = (self._counted_plain if plain else self._counted)(text, start)
-            if self._kept == keys:
+            if self._kept() == keys:
                 return found
             self._notes.clear()
         return (self._pairs_plain if plain else self._pairs)(text, start)
@@ -171,7 +177,8 @@ class Decoder:
         if self._lines and _HEADER.match(body):
             return Fault("content-length-framing", "framing", "a Content-Length header on a newline-delimited channel")
         cut = text.rstrip(_SPACE)
-        if self._lines and cut and at >= len(cut) and cut.lstrip(_SPACE)[0] in "{[":
+        unfinished = cut and at >= len(cut) and cut.lstrip(_SPACE)[0] in "{["
+        if self._lines and unfinished and not self._too_deep(body):
             return Fault("embedded-newline", "framing", "the line ends between the tokens of an unfinished JSON value")
         return Fault("not-json", "json", f"{reason[:1].lower()}{reason[1:]} (character {at})")
 
@@ -185,10 +192,6 @@ class Decoder:
         if brackets.count(b"[") != brackets.count(b"]") or brackets.count(b"{") != brackets.count(b"}"):
             return Fault("not-json", "json", "brackets are opened and never closed, or the reverse")
         return Fault("too-deep", "limits", f"nested deeper than {self._options.max_depth}")
-
-    def _count(self, value: dict[str, object]) -> dict[str, object]:
-        self._kept += len(value)
-        return value
 
     def _unique(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
@@ -242,6 +245,23 @@ def _scanner(**hooks: Any) -> _Scan:
     return cast("_Scan", cast("Any", make_scanner)(JSONDecoder(parse_constant=_no_constant, **hooks)))
 
 
+def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], Callable[[], int]]:
+    """An object hook that adds up members, and what gives the sum and starts again from nothing."""
+    total = 0
+
+    def count(value: dict[str, object]) -> dict[str, object]:
+        nonlocal total
+        total += len(value)
+        return value
+
+    def take() -> int:
+        nonlocal total
+        taken, total = total, 0
+        return taken
+
+    return count, take
+
+
 def _no_constant(name: str) -> object:
     raise _Refused(Fault("not-a-number", "json", f"{name} is not JSON"))
 
@@ -267,14 +287,14 @@ def _count_keys(body: bytes) -> int:
     A key's closing quote stands before its colon; space between the two, or an escaped quote before a colon inside a
     string, makes counting ``":`` worthless.
     """
-    if b"\t" in body or b"\r" in body or b"\n" in body or b'" ' in body or (b"\\" in body and b'\\":' in body):
+    if b"\t" in body or b"\r" in body or b"\n" in body or b" :" in body or (b"\\" in body and b'\\":' in body):
         return -1
     return body.count(b'":')
 
 
 def _many_brackets(body: bytes, limit: int) -> bool:
     """Whether more than ``limit`` brackets open, strings included; in long text looking for each is faster."""
-    if len(body) < _LARGE:
+    if len(body) < 8 * _LARGE:
         return body.count(b"{") + body.count(b"[") > limit
     count = 0
     for bracket in (b"{", b"["):

@@ -12,7 +12,9 @@ Sources: MCP basic/transports (stdio), LSP base protocol 3.17, DAP overview, RFC
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from stdout_guard.errors import LocalProtocolError
 
@@ -42,6 +44,11 @@ class Frame(NamedTuple):
     def crlf(self) -> bool:
         """Whether the line ended in CR LF."""
         return self.suffix == b"\r\n"
+
+
+# NamedTuple's own constructor is Python code; one frame in two is small enough for that to show
+_frame = cast("Callable[[tuple[bytes, bytes, bytes, int, int]], Frame]", partial(cast("Any", tuple).__new__, Frame))
+_CR: Final = 0x0D
 
 
 class FramingFault(NamedTuple):
@@ -118,7 +125,12 @@ class _LineReader:
         out: list[Event] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            self._end_line(data[start:end], out)
+            if self._tail or self._skipping or end - start > self._max or data[end - 1] == _CR or end == start:
+                self._end_line(data[start:end], out)
+            else:  # the ordinary line, whole
+                out.append(_frame((b"", data[start:end], b"\n", self._line, self._offset)))
+                self._line += 1
+                self._offset += end - start + 1
             start = end + 1
         if start < len(data):
             self._hold(data[start:] if start else data, out)

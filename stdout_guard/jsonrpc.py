@@ -8,8 +8,9 @@ Sources: JSON-RPC 2.0 sections 4 to 6, LSP 3.17 base protocol, DAP overview.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from stdout_guard._strict_json import (
     SAFE_INTEGER,
@@ -57,6 +58,9 @@ class Message(NamedTuple):
     params: dict[str, object] | list[object] | None
     notes: tuple[Note, ...] = ()
 
+
+# NamedTuple's own constructor is Python code, and this is made once a message
+_message = cast("Callable[[Any], Message]", partial(cast("Any", tuple).__new__, Message))
 
 _REQUEST_KEYS = frozenset(("jsonrpc", "id", "method", "params"))
 _RESULT_KEYS = frozenset(("jsonrpc", "id", "result"))
@@ -113,13 +117,12 @@ def _call(message: dict[str, object], options: Strictness) -> Message | Fault:
         return _fault("method", "method must be a string that is not empty")
     if not isinstance(params, dict | list) and "params" in message:
         return _fault("params", "params must be an object or an array, or be left out")
-    structured = cast("dict[str, object] | list[object] | None", params)
     if "id" not in message:
-        return Message("notification", message, False, None, method, structured)
+        return _message(("notification", message, False, None, method, params, ()))
     identity = message["id"]
     if not _is_id(identity):
         return _fault("id", f"a request's id must be a string or an integer, not {_json_type(identity)}")
-    return Message("request", message, True, cast("RequestId", identity), method, structured, _id_notes(identity))
+    return _message(("request", message, True, identity, method, params, _id_notes(identity)))
 
 
 def _result(message: dict[str, object], options: Strictness) -> Message | Fault:
@@ -130,7 +133,7 @@ def _result(message: dict[str, object], options: Strictness) -> Message | Fault:
     identity = message.get("id")
     if not _is_id(identity):
         return _fault("id", "a result must carry the string or integer id of its request")
-    return Message("response", message, True, cast("RequestId", identity), "", None, _id_notes(identity))
+    return _message(("response", message, True, identity, "", None, _id_notes(identity)))
 
 
 def _error(message: dict[str, object], options: Strictness, envelope: Envelope) -> Message | Fault:

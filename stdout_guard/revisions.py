@@ -23,7 +23,7 @@ DIRECTIONS: Final[tuple[Direction, ...]] = ("server-to-client", "client-to-serve
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 META: Final = "io.modelcontextprotocol/"
 
-_TYPES: dict[str, tuple[type, ...]] = {
+_TYPES: dict[str, tuple[type, ...]] = {  # exact types: bool is no integer here
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -31,7 +31,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "id": (str, int),
     "level": (str,),
-    "any": (object,),
+    "any": (),
 }
 
 
@@ -226,21 +226,27 @@ def _unknown(
     return None
 
 
+_compiled: dict[int, list[tuple[str, bool, str]]] = {}  # by identity of the table's row: (member, required, type)
+
+
 def _check_members(params: dict[str, object], members: Members, method: str) -> Fault | None:
-    for name, kind in members.items():
-        bare = name.rstrip("?")
-        if bare not in params:
-            if bare == name:
+    rows = _compiled.get(id(members))
+    if rows is None:  # the rows live as long as the tables do
+        rows = [(name.rstrip("?"), not name.endswith("?"), kind) for name, kind in members.items()]
+        _compiled[id(members)] = rows
+    for name, required, kind in rows:
+        if name not in params:
+            if required:
                 return _fault("params-member", f"{method} needs params.{name}")
-        elif not _is_a(params[bare], kind):
-            return _fault("params-member", f"{method}: params.{bare} must be of type {kind}")
+        elif not _is_a(params[name], kind):
+            return _fault("params-member", f"{method}: params.{name} must be of type {kind}")
     return None
 
 
 def _is_a(value: object, kind: str) -> bool:
-    if kind == "level":
-        return value in LEVELS
-    return isinstance(value, _TYPES[kind]) and not (isinstance(value, bool) and kind != "any")
+    if type(value) in _TYPES[kind]:
+        return kind != "level" or value in LEVELS
+    return kind == "any"
 
 
 def _check_meta(message: Message, params: dict[str, object], revision: Revision, direction: Direction) -> Fault | None:
@@ -262,10 +268,9 @@ def _check_meta(message: Message, params: dict[str, object], revision: Revision,
 def _check_result(message: Message, revision: Revision, direction: Direction) -> Fault | None:
     if direction == "client-to-server" and not revision.client_responses:
         return _fault("wrong-direction", f"under {revision.name} a client sends no responses")
-    result = message.value["result"]
-    if not isinstance(result, dict):
+    if not isinstance(message.value["result"], dict):
         return _fault("result-not-object", "result must be an object")
-    members = cast("dict[str, object]", result)
+    members = cast("dict[str, object]", message.value["result"])
     if "_meta" in members and not isinstance(members["_meta"], dict):
         return _fault("meta", "result._meta must be an object")
     if not revision.result_type:

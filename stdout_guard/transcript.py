@@ -90,6 +90,7 @@ class Transcript:
             self._session = Session(sent, framing, fixed, from_server=to_client)
         self._eras = _Eras((), fixed is None)
         self._eras.settle(*((fixed,) if fixed else _opening(framing, self._session)))
+        self._may_be_dap = self._eras.current[0] in (rev.LSP, rev.DAP)
         self._held: tuple[Frame, Fault] | None = None
         self._findings: list[Finding] = []
         self._notes: list[Finding] = []
@@ -104,8 +105,12 @@ class Transcript:
 
     def feed(self, data: bytes) -> None:
         """Take more of the channel."""
-        for start in range(0, len(data), _CHUNK):
-            piece = bytes(data[start : start + _CHUNK])
+        start = 0
+        while start < len(data):
+            # pieces end with a line, so that a long one need not be put together again
+            end = data.find(b"\n", start + _CHUNK) + 1 if self._framing == "ndjson" else start + 16 * _CHUNK
+            piece = bytes(data[start : end or len(data)])
+            start += len(piece)
             self._size += len(piece)
             self._events(self._reader.feed(piece))
 
@@ -155,13 +160,13 @@ class Transcript:
         self._frames += 1
         self._line = frame.line + 1
         decoded = self._decoder.decode(frame.body)
-        if type(decoded) is Fault:
+        if isinstance(decoded, Fault):
             if self._framing == "content-length" and decoded.stage == "json":
                 self._held = (frame, decoded)
             else:
                 self._fault(frame, decoded)
             return
-        value, notes = cast("tuple[object, tuple[Note, ...]]", decoded)
+        value, notes = decoded
         self._value(frame, value)
         if notes:
             self._note(frame, notes)
@@ -171,7 +176,7 @@ class Transcript:
     def _value(self, frame: Frame, value: object) -> None:
         if members := _members(value):
             self._batch(frame, members)
-        elif self._is_dap(value):
+        elif self._may_be_dap and self._is_dap(value):
             if fault := classify_dap(value):
                 self._fault(frame, fault)
         else:
@@ -186,10 +191,10 @@ class Transcript:
 
     def _one(self, frame: Frame, value: object) -> None:
         message = classify(value, self._options, self._eras.envelope)
-        if type(message) is Fault:
+        if isinstance(message, Fault):
             self._bad_shape(frame, message)
         else:
-            self._message(frame, cast("Message", message))
+            self._message(frame, message)
 
     def _bad_shape(self, frame: Frame, fault: Fault) -> None:
         if fault.code == "null-id" and self._session is not None and self._session.unreadable <= 0:
@@ -219,7 +224,8 @@ class Transcript:
     def _message(self, frame: Frame, message: Message) -> None:
         if message.notes:
             self._note(frame, message.notes)
-        self._learn(message)
+        if self._eras.auto:
+            self._learn(message)
         notes: list[Note] = []
         fault, judged_by = self._check(message, notes)
         if notes:
@@ -233,13 +239,11 @@ class Transcript:
 
     def _check(self, message: Message, notes: list[Note]) -> tuple[Fault | None, Revision]:
         """The first of the possible revisions that allows the message, or the first one's objection."""
-        candidates = self._candidates(message)
+        candidates = self._candidates(message) if self._eras.auto else self._eras.current
         first: Fault | None = None
         for revision in candidates:
-            own: list[Note] = []
-            fault = rev.check_message(message, revision, self._direction, self._options, own)
+            fault = rev.check_message(message, revision, self._direction, self._options, notes)
             if fault is None:
-                notes += own
                 return None, revision
             first = first or fault
         return first, candidates[0]
@@ -248,7 +252,7 @@ class Transcript:
 
     def _candidates(self, message: Message) -> tuple[Revision, ...]:
         current = self._eras.current
-        if not self._eras.auto or not current[0].mcp:
+        if not current[0].mcp:
             return current
         if self._session is not None and message.kind in ("response", "error"):
             request = self._session.request_of(message)
@@ -262,7 +266,7 @@ class Transcript:
 
     def _learn(self, message: Message) -> None:
         """Auto: what this message settles about the revision of the ones that follow, itself included."""
-        if not self._eras.auto or not self._eras.current[0].mcp:
+        if not self._eras.current[0].mcp:
             return
         if message.kind == "response":
             self._learn_from_result(message)

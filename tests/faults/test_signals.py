@@ -16,14 +16,14 @@ numbers, handled = count(1), 0
 def handler(*_):
     global handled
     handled += 1
-    print("handler prints", handled)
+    print(f"handler prints {handled}")
     send(next(numbers))
 signal.signal(signal.SIGALRM, handler)
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
 printed = 0
 while handled < 300 or printed < 300:
     printed += 1
-    print("main prints", printed)
+    print(f"main prints {printed}")
     send(next(numbers), "x" * 3000)
 signal.setitimer(signal.ITIMER_REAL, 0)
 last = next(numbers) - 1
@@ -211,7 +211,7 @@ while True: print("busy")
     child.process.terminate()
     assert child.finish() == 7
     assert child.ids() == [1, 2]
-    assert "in stop: stopping" in child.text.replace("busystopping", "stopping") or "stopping" in child.text
+    assert "stopping" in child.text  # behind an unfinished "busy", perhaps, as on any stdout
     assert "Traceback" not in child.text
 
 

@@ -50,7 +50,7 @@ class Session:
     phase: Phase = "new"
     revision: str | None = None
     client: tuple[str, str] | None = None
-    in_flight: set[tuple[str, int | str]] = field(default_factory=set[tuple[str, int | str]])
+    in_flight: set[int | str] = field(default_factory=set[int | str])  # 7 and "7" are not equal
     _ids: IdMemory = field(default_factory=IdMemory)
 
     def __post_init__(self) -> None:
@@ -78,13 +78,13 @@ class Session:
         self._ids.add(outcome.request_id)
         self.revision = outcome.revision or self.revision
         if isinstance(outcome, Wanted):
-            self.in_flight.add((type(outcome.request_id).__name__, outcome.request_id))
+            self.in_flight.add(outcome.request_id)
         else:
             self.client = outcome.client or self.client
 
     def answered(self, request_id: int | str) -> None:
         """A released call has its answer, or needs none: its id is no longer in flight."""
-        self.in_flight.discard((type(request_id).__name__, request_id))
+        self.in_flight.discard(request_id)
 
     # ------------------------------------------------------------------------------------------------------- requests
 
@@ -93,7 +93,7 @@ class Session:
         version = as_object(_params(message).get("_meta")).get(META + "protocolVersion")
         opens_modern = self.phase == "new" and self.pinned is None and version is not None and version not in LEGACY
         modern = self.phase == "modern" or opens_modern
-        if (type(request_id).__name__, request_id) in self.in_flight or (not modern and request_id in self._ids):
+        if request_id in self.in_flight or (not modern and request_id in self._ids):
             return replace(refused, reason="id-reused", request_id=None)
         if not modern:
             return self._not_now(message.method, refused) or self._method(message, refused, self.revision)

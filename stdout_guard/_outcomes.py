@@ -73,7 +73,7 @@ class IdMemory:
     """Which request ids were used: 7 and "7" are different ids. The newest 65,536 are remembered."""
 
     def __init__(self) -> None:
-        self._used: OrderedDict[tuple[str, int | str | bytes], None] = OrderedDict()
+        self._used: OrderedDict[int | str | bytes, None] = OrderedDict()
 
     def __contains__(self, request_id: int | str) -> bool:
         return _id_key(request_id) in self._used
@@ -85,10 +85,10 @@ class IdMemory:
             self._used.popitem(last=False)
 
 
-def _id_key(request_id: int | str) -> tuple[str, int | str | bytes]:
+def _id_key(request_id: int | str) -> int | str | bytes:
     if isinstance(request_id, str) and len(request_id) > 64:
-        return ("digest", hashlib.sha256(request_id.encode("utf-8", "surrogatepass")).digest())
-    return (type(request_id).__name__, request_id)
+        return hashlib.sha256(request_id.encode("utf-8", "surrogatepass")).digest()
+    return request_id
 
 
 def id_type(value: object) -> str:

@@ -95,8 +95,7 @@ class Released:
         Returns the event for the loop, and the rest of its batch when that was all it waited for.
         """
         for pending in self._pending.values():
-            known = pending.action.request_id
-            if type(known) is type(request_id) and known == request_id and not pending.cancelled:
+            if pending.action.request_id == request_id and not pending.cancelled:
                 pending.cancelled = True
                 started = not _actions.revoke(pending.action)
                 rest = b"" if started else self._settle(pending, None, "cancelled", 0, None)

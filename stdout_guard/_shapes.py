@@ -23,12 +23,12 @@ def misshapen(value: object, fault: Fault) -> Refused:
 
 def together(outcomes: list[Outcome]) -> list[Outcome]:
     """The rules that only a whole batch shows: no id twice, and no initialize in it (MCP 2025-03-26)."""
-    seen: set[tuple[str, int | str]] = set()
+    seen: set[int | str] = set()
     for slot, outcome in enumerate(outcomes):
         if isinstance(outcome, Answered | Wanted):
-            key = (type(outcome.request_id).__name__, outcome.request_id)
-            if key in seen or (isinstance(outcome, Answered) and outcome.phase is not None):
-                reason = "id-reused" if key in seen else "initialize-in-batch"
-                outcomes[slot] = Refused("session", reason, None, key[0])
-            seen.add(key)
+            request_id, opens = outcome.request_id, isinstance(outcome, Answered) and outcome.phase is not None
+            if request_id in seen or opens:
+                reason = "id-reused" if request_id in seen else "initialize-in-batch"
+                outcomes[slot] = Refused("session", reason, None, id_type(request_id))
+            seen.add(request_id)
     return outcomes

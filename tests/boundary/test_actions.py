@@ -117,6 +117,13 @@ def test_action_is_executed_once(action):
     assert ran == [action]
 
 
+def test_fake_executor_answers(talk, action):
+    """The recorder's own result is text; a given one is made from the action."""
+    assert Recorder().execute(action) == "ok"
+    talk.say(call(request_id=8))
+    assert Recorder(lambda action: action.serial).execute(talk.held[1]) == 2
+
+
 def test_answered_action_no_longer_runs(talk, action):
     """An action that was answered without being executed cannot be executed afterwards."""
     talk.boundary.fail(action)

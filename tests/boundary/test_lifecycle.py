@@ -113,6 +113,7 @@ def test_tools_list_shows_what_is_registered():
     """tools/list is answered from the registration; no cursor was ever given out."""
     talk = Talk()
     (reply,) = talk.say(request("tools/list"))
+    assert reply["result"].keys() == {"tools"}
     assert [tool["name"] for tool in reply["result"]["tools"]] == ["deploy", "other"]
     assert reply["result"]["tools"][0]["inputSchema"]["required"] == ["target"]
     assert talk.code(request("tools/list", 2, cursor="x")) == -32602
@@ -219,6 +220,7 @@ def test_discover_is_answered_and_decides_nothing(revision):
     (reply,) = talk.say(request("server/discover", 1, meta=MODERN_META))
     result = reply["result"]
     assert result["resultType"] == "complete" and result["ttlMs"] == 0 and result["cacheScope"] == "private"
+    assert result["capabilities"] == {"tools": {}}
     assert result["_meta"][META + "serverInfo"]["name"] == "stdout-guard-boundary"
     assert result["supportedVersions"] == ([*LEGACY, "2026-07-28"] if revision == "auto" else ["2026-07-28"])
     if revision == "auto":

@@ -222,6 +222,22 @@ def test_audit_names_no_unregistered_tool():
     assert talk.recorder.refusals[0].id_type == "integer"
 
 
+@pytest.mark.parametrize(
+    ("request_id", "kind"), [(7, "integer"), ("7", "string"), (None, "none"), (True, "none"), (1.5, "none")]
+)
+def test_audit_knows_the_kind_of_id(request_id, kind):
+    """The type of the id, whichever stage refuses; never the id."""
+    for frame in (line({"jsonrpc": "1.0", "id": request_id, "method": "x"}), request("no/such", request_id)):
+        talk = Talk()
+        talk.say(frame)
+        assert [refusal.id_type for refusal in talk.recorder.refusals] == [kind]
+    if kind != "none":
+        talk = Talk(handshake="2025-03-26")
+        member = {"jsonrpc": "2.0", "id": request_id, "method": "ping"}
+        talk.say(line([member, member]))
+        assert [refusal.id_type for refusal in talk.recorder.refusals] == [kind]
+
+
 def test_fingerprint_is_keyed():
     """Equal frames have equal fingerprints, different ones do not, and no plain hash gives it away."""
     import hashlib

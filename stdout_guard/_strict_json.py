@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from itertools import accumulate
 from json.decoder import JSONDecodeError, JSONDecoder
 from json.encoder import JSONEncoder
 from json.scanner import make_scanner
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from stdout_guard._json_looks import LARGE, balanced, count_keys, depth_within, many_brackets, numbers_harmless
 from stdout_guard.framing import Framing
 
 SAFE_INTEGER: Final = 2**53 - 1
@@ -78,16 +78,12 @@ class _Refused(Exception):
         self.fault = fault
 
 
-_DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
-_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
-_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)
 _LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 _BIG_INTEGER = Note("big-integer", "an integer beyond 2^53 loses digits in JavaScript readers")
 _LINE_SEPARATOR = Note("line-separator", "raw U+2028, U+2029 or U+0085: some readers split lines there; escape it")
 _WIDE = {b"\1\0\1\0": "utf-16-be", b"\0\1\0\1": "utf-16-le", b"\1\1\1\0": "utf-32-be", b"\0\1\1\1": "utf-32-le"}
-_LARGE = 1024  # bytes from which a look at the whole text pays
 
 
 class Decoder:
@@ -118,12 +114,12 @@ class Decoder:
         except UnicodeDecodeError as error:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
         limit = self._options.max_depth
-        many = len(body) > 2 * limit and _many_brackets(body, limit)  # each bracket closes: shorter is never too deep
+        many = len(body) > 2 * limit and many_brackets(body, limit)  # each bracket closes: shorter is never too deep
         if many and (fault := self._too_deep(body)):
             return fault
         try:
             start = 0 if body[:1] == b"{" else len(text) - len(text.lstrip(_SPACE))
-            value, end = self._scan(body, text, start, many) if len(body) > _LARGE else self._pairs(text, start)
+            value, end = self._scan(body, text, start, many) if len(body) > LARGE else self._pairs(text, start)
             if end != len(text) and text[end:].strip(_SPACE):
                 return self._not_json(body, text, "more after the JSON value", end)
             if self._reject_cr and b"\r" in body:
@@ -144,9 +140,9 @@ class Decoder:
                 self._doubled, self._notes = [], []
 
     def _scan(self, body: bytes, text: str, start: int, many: bool) -> tuple[object, int]:
-        plain = _numbers_harmless(body)
-        many = many or body.count(b"{", 0, _LARGE) > 5
-        keys = _count_keys(body) if many and self._options.dup_keys == "reject" else -1
+        plain = numbers_harmless(body)
+        many = many or body.count(b"{", 0, LARGE) > 5
+        keys = count_keys(body) if many and self._options.dup_keys == "reject" else -1
         if keys >= 0:
             self._kept()
             found = (self._counted_plain if plain else self._counted)(text, start)
@@ -184,12 +180,9 @@ class Decoder:
 
     def _too_deep(self, body: bytes) -> Fault | None:
         """Depth from the brackets outside strings, before anything recursive sees the text."""
-        brackets = _brackets(body)
-        if _collapses(brackets, self._options.max_depth):
+        if depth_within(body, self._options.max_depth):
             return None
-        if max(accumulate(map(_STEP.__getitem__, brackets)), default=0) <= self._options.max_depth:
-            return None
-        if brackets.count(b"[") != brackets.count(b"]") or brackets.count(b"{") != brackets.count(b"}"):
+        if not balanced(body):
             return Fault("not-json", "json", "brackets are opened and never closed, or the reverse")
         return Fault("too-deep", "limits", f"nested deeper than {self._options.max_depth}")
 
@@ -270,62 +263,6 @@ def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
     names = [name for name, _ in pairs]
     twice = next(name for position, name in enumerate(names) if name in names[:position])
     return Fault("duplicate-key", "json", f"the member {twice[:64]!r} is given twice in one object")
-
-
-def _numbers_harmless(body: bytes) -> bool:
-    """True when the frame is full of digits, yet no number in it is long or large enough for the hooks to matter."""
-    sample = body[::32].translate(_DIGITS)
-    if sample.count(b"0") * 6 < len(sample):
-        return False  # few numbers: the hooks cost less than reading every byte
-    digits = body.translate(_DIGITS, b"+")
-    return b"0" * 16 not in digits and b"e000" not in digits
-
-
-def _count_keys(body: bytes) -> int:
-    """At least as many as there are keys in the text (values that start with a colon count too); -1: cannot say.
-
-    A key's closing quote stands before its colon; space between the two, or an escaped quote before a colon inside a
-    string, makes counting ``":`` worthless.
-    """
-    if b"\t" in body or b"\r" in body or b"\n" in body or b" :" in body or (b"\\" in body and b'\\":' in body):
-        return -1
-    return body.count(b'":')
-
-
-def _many_brackets(body: bytes, limit: int) -> bool:
-    """Whether more than ``limit`` brackets open, strings included; in long text looking for each is faster."""
-    if len(body) < 8 * _LARGE:
-        return body.count(b"{") + body.count(b"[") > limit
-    count = 0
-    for bracket in (b"{", b"["):
-        at = body.find(bracket)
-        while at >= 0:
-            count += 1
-            if count > limit:
-                return True
-            at = body.find(bracket, at + 1)
-    return False
-
-
-def _brackets(body: bytes) -> bytes:
-    """The brackets of ``body`` that stand outside strings."""
-    if b"\\" in body and b'\\"' in body:
-        if b"\\\\" in body:
-            body = body.replace(b"\\\\", b"")
-        body = body.replace(b'\\"', b"")
-    structure = body.translate(None, _STRUCTURE).replace(b'""', b"")
-    if b'"' in structure:  # a string holds brackets: the pairs removed above need not have been opening and closing
-        structure = b"".join(body.translate(None, _STRUCTURE).split(b'"')[::2])
-    return structure
-
-
-def _collapses(brackets: bytes, limit: int) -> bool:
-    """Whether taking out matched neighbours a few times leaves nothing: cheap, and true of every ordinary frame."""
-    for _ in range(min(limit, 16)):
-        brackets = brackets.replace(b"{}", b"").replace(b"[]", b"")
-        if not brackets:
-            return True
-    return False
 
 
 _unescaped = JSONEncoder(ensure_ascii=False, check_circular=False).encode

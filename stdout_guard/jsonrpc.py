@@ -8,6 +8,7 @@ Sources: JSON-RPC 2.0 sections 4 to 6, LSP 3.17 base protocol, DAP overview.
 
 from __future__ import annotations
 
+from _thread import _local
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
@@ -24,7 +25,7 @@ from stdout_guard._strict_json import (
     encode_json,
 )
 from stdout_guard.errors import LocalProtocolError
-from stdout_guard.framing import Framing
+from stdout_guard.framing import FRAMINGS, Framing
 
 __all__ = [
     "STRICT",
@@ -217,10 +218,15 @@ def classify_dap(value: object) -> Fault | None:
 
 # ------------------------------------------------------------------------------------------------------------- outgoing
 
-_outgoing: dict[Framing, Decoder] = {
-    "ndjson": Decoder(STRICT, "ndjson"),
-    "content-length": Decoder(STRICT, "content-length"),
-}
+
+class _Outgoing(_local):
+    """Decoders of this thread: frames are sent from any, and a decoder counts as it goes."""
+
+    def __init__(self) -> None:
+        self.decoders: dict[Framing, Decoder] = {name: Decoder(STRICT, name) for name in FRAMINGS}
+
+
+_outgoing = _Outgoing()
 _OUTGOING_ENVELOPE = Envelope(error_id_optional=True, error_id_null="any")
 
 
@@ -228,7 +234,7 @@ def check_outgoing(body: bytes, framing: Framing = "ndjson", protocol: Protocol 
     """Raise LocalProtocolError unless ``body`` (no newline after it) is one whole message, or a batch of them."""
     if framing == "ndjson" and (b"\n" in body or b"\r" in body):
         raise LocalProtocolError("refused to send: a raw line break tears the frame; write it as \\n inside a string")
-    decoded = _outgoing[framing].decode(body)
+    decoded = _outgoing.decoders[framing].decode(body)
     fault = decoded if isinstance(decoded, Fault) else _outgoing_fault(decoded.value, protocol)
     if fault is not None:
         raise LocalProtocolError(f"refused to send: {fault.why} ({fault.stage}: {fault.code}): {body[:80]!r}")

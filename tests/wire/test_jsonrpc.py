@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, strategies as st
@@ -365,6 +366,23 @@ def test_outgoing_cycle_refused():
     cycle["self"] = cycle
     with pytest.raises(LocalProtocolError, match="refused to send"):
         dump_outgoing({"jsonrpc": "2.0", "id": 1, "result": cycle})
+
+
+def test_outgoing_check_from_many_threads():
+    """Frames are checked from several threads at once: none is refused for what another sends, no double gets by."""
+    good = dump_outgoing({"jsonrpc": "2.0", "id": 1, "result": {"rows": [{"a": n, "b": n} for n in range(200)]}})
+    bad = good.replace(b'"b":199}', b'"b":199,"a":0}')
+    assert bad != good
+
+    def check(body):
+        try:
+            check_outgoing(body)
+        except LocalProtocolError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(check, [good, bad] * 300)) == [True, False] * 300
 
 
 def test_light_to_import():

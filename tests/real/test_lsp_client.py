@@ -1,4 +1,4 @@
-"""An LSP client (pytest-lsp) against noisy language servers, and against published ones run under the guard."""
+"""An LSP client (pytest-lsp) against noisy language servers on pygls, and python-lsp-server with a noisy plugin."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import environments
 import pytest
-from real import expect, talk
+from real import conversations, drive, expect, talk
 
 SERVERS = {"pygls 2.1": ("newest", "pygls2"), "pygls 1.3": ("oldest", "pygls1")}
 NAMES = [pytest.param("pygls 2.1"), pytest.param("pygls 1.3", marks=pytest.mark.slow)]
@@ -30,6 +30,26 @@ def test_every_answer_arrives(name: str, order: str, unbuffered: bool, tmp_path:
     assert not seen.complaints, str(seen)
     missing = expect.unnamed(seen.report, path, expect.HEARD)
     assert not missing, "\n".join([*missing, str(seen)])
+
+
+@pytest.mark.parametrize(("order", "unbuffered"), [("guard first", False), ("sdk first", True)])
+def test_python_lsp_server_in_a_script(order: str, unbuffered: bool, tmp_path: Path) -> None:
+    """pylsp's `main` binds the function that serves by name: it gets the wire even when it was imported first."""
+    path = expect.stage(tmp_path, "pylsp_main", order, "pylsp.__main__")
+    expect.stage_pylsp_plugin(tmp_path)
+    symbols = ("textDocument/documentSymbol", {"textDocument": {"uri": "file:///nowhere/example.py"}})
+    done = drive.exchange(
+        [environments.python("newest"), path.name],
+        conversations.lsp(symbols),
+        cwd=tmp_path,
+        framing="content-length",
+        env=drive.environment(unbuffered=unbuffered),
+    )
+    found, strays = expect.messages(done.stdout, "content-length")
+    assert not strays and {1, 2, 3} <= {m.get("id") for m in found}, f"{done}"
+    missing = expect.unnamed(done.report, path, ["during"], own=False)
+    assert not missing, "\n".join([*missing, str(done)])
+    assert done.status == 0, f"{done}"
 
 
 def test_without_the_guard_an_answer_is_lost(tmp_path: Path) -> None:

@@ -148,3 +148,16 @@ def test_without_the_guard_a_target_is_dirty(tmp_path: Path) -> None:
     path = expect.stage(tmp_path, "singer_sdk_target", "bare", "singer_sdk")
     done = drive.exchange([environments.python("newest"), path.name], [], cwd=tmp_path)
     assert ("before", "descriptor") in expect.strayed(done.stdout), f"{done}"
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named as a writer", "not named"])
+def test_a_published_program_that_writes_for_itself(named: bool, tmp_path: Path) -> None:
+    """target-jsonl writes its state with its own sys.stdout: the wire is its own once the user names its module."""
+    said = [{"type": "STATE", "value": {"people": 2}}]
+    line = [environments.python("target"), "-m", "stdout_guard", "run", "target-jsonl"]
+    settings = {"STDOUT_GUARD_WRITERS": "target_jsonl"} if named else {}
+    env = drive.environment(PATH=f"{environments.python('target').parent}:/usr/bin:/bin", **settings)
+    done = drive.exchange(line, said, cwd=tmp_path, env=env)
+    assert done.stdout == (b'{"people": 2}\n' if named else b""), f"{done}"
+    assert ('in emit_state: {"people": 2}' in done.report) is not named, f"{done}"
+    assert done.status == 0, f"{done}"

@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ._formats import Counts as Counts
     from ._guard import Guard as Guard
     from ._ledger import StrayWrite as StrayWrite
-    from ._report import Counts as Counts
     from .errors import (
         GuardStateError as GuardStateError,
         LateInstallWarning as LateInstallWarning,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = "StdoutGuardError StrayWriteError GuardStateError ProtocolError LocalProtocolError RemoteProtocolError"
-_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_report"} | dict.fromkeys(
+_ELSEWHERE = {"Guard": "_guard", "StrayWrite": "_ledger", "Counts": "_formats"} | dict.fromkeys(
     [*_ERRORS.split(), "LateInstallWarning"], "errors"
 )
 __all__ = ["__version__", "current", "install", "uninstall", *_ELSEWHERE]  # pyright: ignore[reportUnsupportedDunderAll]

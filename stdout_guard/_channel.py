@@ -6,7 +6,6 @@ raises when it is reentered; children inherit the pipe, never our ends of it.
 """
 
 import _thread
-import errno
 import os
 import select
 from time import monotonic
@@ -74,12 +73,12 @@ class Channel:
 
     def __init__(self, undo: _fd.Undo) -> None:
         self.read_fd, self.write_fd = _fd.pipe()
+        self.identity = _fd.identity(self.write_fd)
         undo.push(self._close_pipe)
         self.wake_read, self.wake_write = _fd.pipe()
+        self.wake_identity = _fd.identity(self.wake_write)
         undo.push(self._close_wake)
         os.set_blocking(self.wake_write, False)
-        self.identity = _fd.identity(self.write_fd)
-        self.wake_identity = _fd.identity(self.wake_write)
         self.shared = Source("fd1", self.read_fd)
         self.sources: dict[int, Source] = {self.read_fd: self.shared}
         self.ticking = self.stopping = self.running = False
@@ -150,7 +149,7 @@ class Channel:
         try:
             while not self.stopping:
                 if self.read_fd not in self.sources or _fd.identity(self.wake_read) != self.wake_identity:
-                    raise OSError(errno.EBADF, "the channel was closed by a foreign hand")
+                    raise OSError("its pipe was closed by a foreign hand")
                 self.ticking = False
                 wait = self._tails()
                 self.ticking = wait is not None

@@ -68,11 +68,11 @@ def private(fd: int, lowest: int = 3) -> int:
 
 def pipe() -> tuple[int, int]:
     """A pipe (read end, write end), both private and high, 1 MiB where allowed, its read end non-blocking."""
-    low = os.pipe()
-    ends: list[int] = []
+    low, ends = os.pipe(), list[int]()
     try:
         for fd in low:
             ends.append(private(fd, HIGH))
+        os.set_blocking(ends[0], False)
     except OSError:
         for fd in ends:
             os.close(fd)
@@ -80,7 +80,6 @@ def pipe() -> tuple[int, int]:
     finally:
         for fd in low:
             os.close(fd)
-    os.set_blocking(ends[0], False)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         for size in (PIPE_SIZE, PIPE_SIZE >> 2):
             try:

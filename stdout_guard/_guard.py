@@ -5,6 +5,7 @@ back at exit; a record is latched before anything is printed or raised; what fai
 that cannot be unregistered are registered once for the process and ask for the current guard.
 """
 
+import _thread
 import atexit
 import io
 import os
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from ._formats import Counts
     from ._intake import Intake
-    from ._report import Counts, Sink
+    from ._report import Sink
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:dev:ino,dev:ino
@@ -54,6 +56,7 @@ class Guard:
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
         self.refusal = ""  # why nothing can be written to the wire in this process
         self.finished = self.heirs = False
+        self.first_use = _thread.RLock()  # two threads that ask for the wire at once must get one wire, with one lock
         self.stdin: Any = None
         self.stdin_fd, self.stdin_identity = -1, _fd.identity(-1)
         self.opened: Wire | None = None  # the wire, once it is used
@@ -74,22 +77,23 @@ class Guard:
     @property
     def wire(self) -> "Wire":
         """The real stdout, binary: one write() is one unit. In a worker every write raises GuardStateError."""
-        if self.opened is None:
-            if self.role in ("watch", "ended"):
-                from ._off import GUARD
+        with self.first_use:
+            if self.opened is None:
+                if self.role == "watch":
+                    from ._off import GUARD
 
-                return GUARD.wire  # type: ignore[return-value]
-            from ._wire import Wire
+                    return GUARD.wire  # type: ignore[return-value]
+                from ._wire import Wire
 
-            self.opened = Wire(self.wire_fd, self.check_hands, self.refusal)
-        return self.opened
+                self.opened = Wire(self.wire_fd, self.check_hands, self.refusal)
+            return self.opened
 
     @property
     def text_wire(self) -> io.TextIOWrapper:
         """The wire as UTF-8 text, for SDKs that want a text stream; ``.buffer`` is :attr:`wire`."""
-        if self._text_wire is None:
-            self._text_wire = self.new_text_wire()
-        return self._text_wire
+        with self.first_use:
+            self._text_wire = self._text_wire or self.new_text_wire()
+            return self._text_wire
 
     def new_text_wire(self) -> io.TextIOWrapper:
         """Another one, for an SDK that may detach or reconfigure it."""
@@ -99,12 +103,13 @@ class Guard:
         """The client's bytes, for this caller alone: from now on fd 0 is the null device for children and input()."""
         if self.role != "owner":
             return sys.stdin.buffer  # type: ignore[return-value]
-        if self.stdin is None:
-            from . import _stdin
+        with self.first_use:
+            if self.stdin is None:
+                from . import _stdin
 
-            self.stdin_fd, self.stdin = _stdin.take(self.undo)
-            self.stdin_identity = _fd.identity(self.stdin_fd)
-        return self.stdin  # type: ignore[no-any-return]
+                self.stdin_fd, self.stdin = _stdin.take(self.undo)
+                self.stdin_identity = _fd.identity(self.stdin_fd)
+            return self.stdin  # type: ignore[no-any-return]
 
     @property
     def strays(self) -> "tuple[_ledger.StrayWrite, ...]":
@@ -114,7 +119,7 @@ class Guard:
     @property
     def counts(self) -> "Counts":
         """How many strays, from where, and how much of the report nobody read: a frozen snapshot."""
-        from ._report import count
+        from ._formats import count
 
         return count(self.ledger, self.sink.lost_lines, self.sink.lost_bytes) if self.sink else count(self.ledger)
 

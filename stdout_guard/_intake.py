@@ -29,12 +29,21 @@ REMEDY = {
 }
 
 
+_HELPERS = ("callback", "show_help", "main", "parse_args", "print_help")
+
+
 class Intake:
     """The way of every stray of one guard into its ledger and its report."""
 
     def __init__(self, guard: "Guard") -> None:
         self.guard, self.ledger, self.sites = guard, guard.ledger, guard.sites
         self.tails: dict[object, Tail] = {}
+        self.render: Callable[[StrayWrite], str] = _report.as_text
+        self.note: Callable[[str], str] = _report.note
+        if guard.settings.log_format != "text":
+            from . import _formats
+
+            self.render, self.note = _formats.FORMATS[guard.settings.log_format]
         self.redactor: Callable[[str], str] | None = None
         if callable(guard.settings.redact):
             self.redactor = guard.settings.redact
@@ -46,7 +55,7 @@ class Intake:
         self.verdict: BaseException | None = None
         self._local, self._told = _thread._local(), set[str]()
 
-    def python_write(self, data: bytes, frame: "FrameType") -> None:
+    def python_write(self, data: bytes, frame: "FrameType | None") -> None:
         """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
         if self.guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
             from ._leave import forked
@@ -68,7 +77,7 @@ class Intake:
         except Exception as error:  # ours: a print that went well without us must not fail with us
             os.write(2, b"stdout-guard: not named (%s): %s\n" % (repr(error).encode(), repr(data[:500]).encode()))
 
-    def _assemble(self, data: bytes, frame: "FrameType") -> None:
+    def _assemble(self, data: bytes, frame: "FrameType | None") -> None:
         """Put the pieces of one thread together to lines, and record those that are finished."""
         key = getattr(self._local, "key", None)
         if key is None:
@@ -127,9 +136,7 @@ class Intake:
             if self.packed:
                 line = _report.pack(stray)
             else:
-                line = (
-                    _report.FORMATS[self.guard.settings.log_format](stray).encode("utf-8", "backslashreplace") + b"\n"
-                )
+                line = self.render(stray).encode("utf-8", "backslashreplace") + b"\n"
             if batch and len(batch) + len(line) > _report.BATCH:
                 self._show(batch)
                 batch = b""
@@ -149,11 +156,9 @@ class Intake:
         """Something we have to say ourselves, on the same way as the report."""
         if self.guard.sink is not None and not (once and once in self._told):
             self._told.add(once)
-            self.guard.sink.write(
-                _report.note(text, self.guard.settings.log_format).encode("utf-8", "backslashreplace") + b"\n"
-            )
+            self.guard.sink.write(self.note(text).encode("utf-8", "backslashreplace") + b"\n")
 
-    def _for_a_person(self, data: bytes, frame: "FrameType") -> bool:
+    def _for_a_person(self, data: bytes, frame: "FrameType | None") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
         if (
             self.guard.role != "owner"
@@ -214,8 +219,9 @@ def _is_help(frame: "FrameType | None") -> bool:
     module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
     if module in ("argparse", "optparse"):
         return function in ("_print_message", "print_help", "print_version")
-    if module == "click.utils" and frame.f_back is not None:
-        return str(frame.f_back.f_globals.get("__name__")).startswith("click.")
+    if module == "click.utils" and frame.f_back is not None:  # its options' callbacks, not secho, prompt or a bar
+        by = frame.f_back
+        return str(by.f_globals.get("__name__")) in ("click.core", "click.decorators") and by.f_code.co_name in _HELPERS
     if str(module).startswith("rich."):  # typer formats its help with rich
         step: FrameType | None = frame
         for _ in range(40):

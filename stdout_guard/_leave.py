@@ -4,6 +4,7 @@ Rules: hooks that cannot be unregistered are registered once for the process and
 exit is registered first, so that it runs last, and fd 1 is never given back there: libc and late handlers still write.
 """
 
+import _thread
 import os
 import select
 import sys
@@ -36,6 +37,7 @@ def forked(guard: "Guard") -> None:
     """In a forked child: hold nothing that keeps the client from seeing the end of file, own nothing."""
     owner, guard.pid = guard.pid, os.getpid()
     guard.intake.tails.clear()
+    guard.first_use = _thread.RLock()
     if guard.role != "owner":
         return
     if guard.heirs:

@@ -1,16 +1,16 @@
 """What was written that should not have been: the records and their counts.
 
 Rules: a record is made before anything is printed or raised, so that nothing is lost when printing fails; no lock is
-taken, since a signal handler may print while we count: ``next()`` of an itertools.count is one C call.
+taken, since a signal handler may print while we count: ``next()`` of a range iterator is one C call.
 """
 
 import os
 import time
-from itertools import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterator
     from typing import Any
 else:
     from _collections import deque  # the C type, without the package around it
@@ -71,8 +71,13 @@ def thaw(values: "tuple[Any, ...]") -> StrayWrite:
     return stray
 
 
-def value(counter: "count[int]") -> int:
-    return int(repr(counter)[6:-1])  # the only way to read an itertools.count without moving it
+ENDLESS = range(1 << 62)
+
+
+def value(counter: "Iterator[int]") -> int:
+    """How many steps an iterator of ENDLESS has made: its length hint is exact, and reading it moves nothing."""
+    hint: Any = counter
+    return len(ENDLESS) - int(hint.__length_hint__())
 
 
 class Ledger:
@@ -80,8 +85,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.newest: deque[StrayWrite] = deque(maxlen=KEPT)
-        self.places: dict[str, count[int]] = {}
-        self.sources: dict[str, count[int]] = {name: count() for name in ("python", "child", "fd1")}
+        self.places: dict[str, Iterator[int]] = {}
+        self.sources: dict[str, Iterator[int]] = {name: iter(ENDLESS) for name in ("python", "child", "fd1")}
 
     def add(self, stray: StrayWrite) -> None:
         """Latch one record."""
@@ -90,7 +95,7 @@ class Ledger:
         place = stray.place
         counter = self.places.get(place)
         if counter is None:
-            counter = self.places.setdefault(place if len(self.places) < PLACES else "elsewhere", count())
+            counter = self.places.setdefault(place if len(self.places) < PLACES else "elsewhere", iter(ENDLESS))
         next(counter)
 
     @property

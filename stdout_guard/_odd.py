@@ -56,8 +56,7 @@ def marked(fd: int) -> str:
 
 def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
     """Watch only: note the write, then let the stream have it."""
-    kind: Any = type(stream)
-    write: Callable[..., int] = kind.write
+    write: Callable[..., int] = stream.__class__.write
 
     def recording(text: str) -> int:
         if text.strip():
@@ -82,14 +81,12 @@ def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -
     sink = _open_log(path, out) if path else _sinks.nowhere()
     reason = "stdout and stderr are the same pipe"
     if merged and guard.mode == "strict":
-        sink.write(
-            f"{_report.note(f'strict: {reason}; exit status {MERGED_STATUS}', guard.settings.log_format)}\n".encode()
-        )
+        sink.write(f"{guard.intake.note(f'strict: {reason}; exit status {MERGED_STATUS}')}\n".encode())
         os._exit(MERGED_STATUS)  # anything said on stderr would be on the wire
     if merged:
         _fd.divert(sink.fd, 2, guard.undo)
         said = f"{reason}: stderr is kept off the wire too and shown here"
-        sink.write(f"{_report.note(said, guard.settings.log_format)}\n".encode())
+        sink.write(f"{guard.intake.note(said)}\n".encode())
     return sink
 
 

@@ -46,7 +46,7 @@ class OffGuard:
 
     @property
     def counts(self) -> object:
-        from ._report import Counts
+        from ._formats import Counts
 
         return Counts()
 

@@ -13,18 +13,16 @@ import time
 from time import monotonic
 
 from . import _fd
-from ._ledger import FIELDS, Ledger, StrayWrite, thaw, value
+from ._ledger import FIELDS, StrayWrite, thaw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 PREFIX = "stdout-guard: "
 PATIENCE = 1.0  # seconds without progress after which the reader counts as dead
 BATCH = 4096  # PIPE_BUF: one write of so much to a pipe is kept whole, or refused whole
 LINE_BYTES = 3000  # a longer text is cut: with its prefix a line must fit PIPE_BUF (4096)
-RAW_BYTES = 65536  # the raw format keeps JSON log lines whole up to here
 HEAD, TAIL = 500, 200  # characters kept of a text that is cut
 MARK = b"\x1estdout-guard\x1f"  # opens a finished record that a worker process sends through the channel
 
@@ -58,34 +56,9 @@ def as_text(stray: StrayWrite) -> str:
     return f"{PREFIX}{cut(escape(stray.where), 900)}: {note}{cut(escape(stray.text))}"
 
 
-def as_raw(stray: StrayWrite) -> str:
-    """The text alone, for collectors that expect the application's own (JSON) log lines."""
-    text = cut(escape(stray.text), RAW_BYTES)
-    return "\\x3a" + text.lstrip()[1:] if text.lstrip().startswith("::") else text  # GitHub: "::command::"
-
-
-def as_json(stray: StrayWrite) -> str:
-    """One JSON object."""
-    fields = {name: getattr(stray, name) for name in FIELDS if name != "text" and getattr(stray, name)}
-    return _object("stray", stray.time, fields, cut(stray.text))
-
-
-def note(text: str, log_format: str) -> str:
+def note(text: str) -> str:
     """Something that the guard itself has to say."""
-    return _object("note", time.time(), {}, cut(text)) if log_format == "json" else PREFIX + cut(escape(text))
-
-
-def _object(kind: str, when: float, fields: "dict[str, Any]", text: str) -> str:
-    from _json import encode_basestring_ascii as quote  # the C encoder alone: package json costs the cold start
-
-    head = "".join(f', "{key}": {v if isinstance(v, int) else quote(cut(v, 600))}' for key, v in fields.items())
-    line = f'{{"tool": "stdout-guard", "kind": "{kind}", "time": {when:.3f}{head}, "text": '
-    while len(line) + len(quote(text)) > 4000 and text:  # escapes make a short text long
-        text = text[: len(text) // 3] + "..." + text[-(len(text) // 3) :]
-    return line + quote(text) + "}"
-
-
-FORMATS: "dict[str, Callable[[StrayWrite], str]]" = {"text": as_text, "json": as_json, "raw": as_raw}
+    return PREFIX + cut(escape(text))
 
 
 def pack(stray: StrayWrite) -> bytes:
@@ -101,52 +74,6 @@ def unpack(line: bytes) -> StrayWrite | None:
     if len(parts) != len(FIELDS) or not (parts[2].isdigit() and parts[5].isdigit()):
         return None
     return thaw((*parts[:2], int(parts[2]), *parts[3:5], int(parts[5]), *parts[6:], time.time()))
-
-
-class Counts:
-    """A frozen snapshot: ``strays`` in all, by source (``python``, ``child``, ``fd1``), ``places`` as (place, count)
-    pairs, most frequent first, and what no reader took: ``dropped_lines`` and ``dropped_bytes``."""
-
-    __slots__ = ("child", "dropped_bytes", "dropped_lines", "fd1", "places", "python", "strays")
-    strays: int
-    python: int
-    child: int
-    fd1: int
-    places: tuple[tuple[str, int], ...]
-    dropped_lines: int
-    dropped_bytes: int
-
-    def __init__(self, **values: object) -> None:
-        for name in self.__slots__:
-            object.__setattr__(self, name, values.get(name, () if name == "places" else 0))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"counts are a snapshot: {name} cannot be set")
-
-    def __repr__(self) -> str:
-        return "Counts(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__) + ")"
-
-
-def count(ledger: Ledger, dropped_lines: int = 0, dropped_bytes: int = 0) -> Counts:
-    """The counts as they are now."""
-    places = sorted(((place, value(n)) for place, n in list(ledger.places.items())), key=lambda item: -item[1])
-    by_source = {name: value(counter) for name, counter in list(ledger.sources.items())}
-    return Counts(
-        strays=sum(by_source.values()),
-        places=tuple(places),
-        dropped_lines=dropped_lines,
-        dropped_bytes=dropped_bytes,
-        **by_source,
-    )
-
-
-def summary(ledger: Ledger) -> str:
-    """What is said at exit: how many, and from where."""
-    counts = count(ledger)
-    shown = ", ".join(f"{cut(place, 300)} ({n})" for place, n in counts.places[:8])
-    more = len(counts.places) - 8
-    rest = f" and {more} more places" if more > 0 else ""
-    return f"{counts.strays} stray write{'s' if counts.strays != 1 else ''} kept off the wire: {shown}{rest}"
 
 
 # ---- the way out

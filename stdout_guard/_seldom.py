@@ -82,7 +82,9 @@ def last_words(guard: "Guard") -> None:
     if guard.opened is not None and guard.opened.busy:
         guard.intake.tell("a frame was still being written at the end: the client may have got only its beginning")
     if guard.ledger.total:
-        guard.intake.tell(_report.summary(guard.ledger))
+        from ._formats import summary
+
+        guard.intake.tell(summary(guard.ledger))
     if guard.sink is not None:
         guard.sink.confess()
         if guard.sink.release is not None:
@@ -120,7 +122,9 @@ def take_away(guard: "Guard") -> None:
         flush_c()
     guard.intake.flush_tails()
     guard.undo.run()
-    guard.role = "ended"
+    guard.role, guard.refusal = "ended", "the guard was taken away by uninstall(); write to sys.stdout.buffer again"
+    if guard.opened is not None:
+        guard.opened.refuse(guard.refusal)
 
 
 # ---- exec

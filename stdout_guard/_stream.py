@@ -50,17 +50,17 @@ class StrayRaw(Bottom):
     name = "<stdout>"
 
     def __init__(
-        self, guard: object, took: "Callable[[bytes, FrameType], None]", flushed: "Callable[[], None]"
+        self, guard: object, took: "Callable[[bytes, FrameType | None], None]", flushed: "Callable[[], None]"
     ) -> None:
         self.stdout_guard = guard  # how a second copy of this package notices the first
         self._took, self._flushed = took, flushed
 
     # Bound at definition: module globals may be gone when an object's destructor prints.
-    def write(self, data: "Buffer", /, _frame: "Callable[[int], FrameType]" = sys._getframe) -> int:
+    def write(self, data: "Buffer", /, _frame: "Callable[[], FrameType]" = sys._getframe) -> int:
         """Take bytes; a str is a TypeError, as it is for the real buffer."""
         piece = bytes(memoryview(data))
         if piece:
-            self._took(piece, _frame(1))
+            self._took(piece, _frame().f_back)  # None when C code alone called print: atexit.register(print, "bye")
         return len(piece)
 
     def flush(self) -> None:

@@ -66,7 +66,11 @@ class Wire(_stream.Bottom):
                 while self._queue:
                     self._put(self._queue.popleft())
             finally:
-                self._busy = False
+                try:
+                    while self._queue and not self._dead:  # an exception passes: a handler was promised these frames
+                        self._put(self._queue.popleft())
+                finally:
+                    self._busy = False
         return len(frame)
 
     def _put(self, frame: bytes) -> None:
@@ -82,23 +86,30 @@ class Wire(_stream.Bottom):
                 "keep os.closerange and os.dup2 away from descriptors that are not yours"
             )
         self._verify()
-        self._dead, sent = TORN, 0
+        self._dead, sent = TORN, deque[int]()
         try:
-            while sent < len(frame):
-                try:
-                    sent += os.write(self._number, memoryview(frame)[sent:] if sent else frame)
-                except BlockingIOError:  # O_NONBLOCK was set by whoever shares the description
-                    poller = select.poll()
-                    poller.register(self._number, select.POLLOUT)
-                    poller.poll()
+            self._write(frame, sent)
         except OSError as error:
             if error.errno in GONE:
-                self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {sent} of them sent"
-            elif not sent:
-                self._dead = ""
+                self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {sum(sent)} of them sent"
             raise
-        self._dead = ""
+        finally:
+            if self._dead == TORN and sum(sent) in (0, len(frame)):  # whole or not begun: whatever passes here, no harm
+                self._dead = ""
         self.frames += 1
+
+    def _write(self, frame: bytes, sent: "deque[int]") -> None:
+        """One C call writes a piece *and* notes how much of it went out: CPython runs signal handlers between the end
+        of a call and the store of its result, and what they raise would take the count with it."""
+        left = len(frame)
+        while left or not sent:
+            try:
+                sent.extend(map(os.write, (self._number,), (memoryview(frame)[-left:] if sent else frame,)))
+                left = len(frame) - sum(sent)
+            except BlockingIOError:  # O_NONBLOCK was set by whoever shares the description
+                poller = select.poll()
+                poller.register(self._number, select.POLLOUT)
+                poller.poll()
 
     def pass_through(self, data: bytes) -> None:
         """Text for a person (``--help``) instead of frames; it does not count as a frame."""

@@ -17,6 +17,7 @@ SCHEMA = {
     "required": ["target"],
     "additionalProperties": False,
 }
+TOOLS = (Tool("deploy", schema=SCHEMA), Tool("other", schema=SCHEMA))
 MODERN_META = {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}
 
 
@@ -61,7 +62,7 @@ class Talk:
         self.hold = False
         settings.setdefault("audit", self.recorder.refused)
         settings.setdefault("executions", self.recorder.ended)
-        tools = settings.pop("tools", [Tool("deploy", schema=SCHEMA), Tool("other", schema=SCHEMA)])
+        tools = settings.pop("tools", TOOLS)
         self.boundary = Boundary(tools, authorise or (lambda call: True), **settings)
         self.client = ("c", "1.0")
         if handshake is not None:

@@ -1,13 +1,16 @@
 """Strict JSON, its options, the message shapes, and the check of what we send."""
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
+import stdout_guard
 from stdout_guard.errors import LocalProtocolError
 from stdout_guard.jsonrpc import (
     STRICT,
@@ -391,7 +394,8 @@ def test_light_to_import():
         "import sys; before = set(sys.modules); import stdout_guard.framing, stdout_guard.jsonrpc;"
         "print(*sorted(set(sys.modules) - before))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=60)
+    environment = os.environ | {"PYTHONPATH": str(Path(stdout_guard.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     assert not {"dataclasses", "inspect", "asyncio", "wrapt", "typing_extensions"} & set(done.stdout.split()), (
         done.stdout

@@ -1,10 +1,14 @@
 """The validate verb as a process: exit statuses, both formats, files and stdin."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import stdout_guard
 
 GOOD = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -12,7 +16,8 @@ REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
 def validate(*arguments, stdin=b""):
     command = [sys.executable, "-m", "stdout_guard", "validate", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
+    environment = os.environ | {"PYTHONPATH": str(Path(stdout_guard.__file__).parents[1])}
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False, env=environment)
     done.shown = f"{command}\n{stdin[:200]!r}\n{done.stdout.decode()}\n{done.stderr.decode()}"
     return done
 

@@ -67,11 +67,13 @@ class Intake:
         if self._for_a_person(data, frame):
             return
         if self.guard.mode == "strict" and not self.guard.finished:
-            stray = self._python(data.rstrip(b"\r\n"), self.sites.find(frame), frame)
-            self.record([stray])
+            site = self.sites.find(frame)
+            lines = data.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
+            strays = [self._python(line, site, frame) for line in lines]
+            self.record(strays)
             from ._seldom import refused
 
-            raise refused(stray)
+            raise refused(next((stray for stray in strays if stray.note), strays[0]))
         try:
             self._assemble(data, frame)
         except Exception as error:  # ours: a print that went well without us must not fail with us

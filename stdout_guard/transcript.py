@@ -167,7 +167,10 @@ class Transcript:
                 self._fault(frame, decoded)
             return
         value, notes = decoded
-        self._value(frame, value)
+        if value.__class__ is dict and not self._may_be_dap:  # the ordinary message
+            self._one(frame, value)
+        else:
+            self._value(frame, value)
         if notes:
             self._note(frame, notes)
         if frame.suffix == b"\r\n":

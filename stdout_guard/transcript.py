@@ -131,8 +131,6 @@ class Transcript:
     def _events(self, events: Iterable[Event]) -> None:
         for event in events:
             if type(event) is Frame:
-                if self._held is not None:
-                    self._release()
                 self._frame(event)
             else:
                 self._framing_fault(cast("FramingFault", event))
@@ -141,27 +139,37 @@ class Transcript:
         self._line = fault.line + 1
         if self._framing == "content-length":
             self._dead_at = fault.offset + len(fault.raw)
-        if self._held is not None and fault.stage == "framing":
+        if self._held is not None and fault.stage == "framing" and self._framing == "content-length":
             frame, inner = self._held
             self._held = None
             why = f"the announced length does not match the body ({inner.why}), and what follows is no header"
             self._add("wrong-length", "framing", frame.line, frame.offset, frame.raw + fault.raw, why)
             return
-        self._release()
+        self._release(continued=True)
         self._add(fault.code, fault.stage, fault.line, fault.offset, fault.raw, fault.why)
 
-    def _release(self) -> None:
-        """A body that was no JSON stands alone: its length was right."""
-        if self._held is not None:
-            (frame, fault), self._held = self._held, None
-            self._fault(frame, fault)
+    def _release(self, *, continued: bool = False) -> None:
+        """Report the frame whose fault depended on what comes next.
+
+        A body that is no JSON stands alone when a header follows: its length was right. A line that ends inside a
+        value was torn by a newline when the next line is no message of its own; else it was never finished.
+        """
+        if self._held is None:
+            return
+        (frame, fault), self._held = self._held, None
+        if fault.code == "embedded-newline" and not continued:
+            fault = Fault("not-json", "json", "the line is an unfinished JSON value: brackets are still open")
+        self._fault(frame, fault)
 
     def _frame(self, frame: Frame) -> None:
         self._frames += 1
         self._line = frame.line + 1
         decoded = self._decoder.decode(frame.body)
+        if self._held is not None:
+            self._release(continued=isinstance(decoded, Fault))
         if isinstance(decoded, Fault):
-            if self._framing == "content-length" and decoded.stage == "json":
+            held = decoded.code == "embedded-newline" or (self._framing == "content-length" and decoded.stage == "json")
+            if held:
                 self._held = (frame, decoded)
             else:
                 self._fault(frame, decoded)

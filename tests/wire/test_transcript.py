@@ -183,6 +183,23 @@ def test_content_length(data, found):
     assert codes(judge(data, framing="content-length")) == found
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b'{\n "jsonrpc": "2.0",\n "id": 1,\n "result": {}\n}\n', ("framing", "embedded-newline")),
+        (b'{"jsonrpc":"2.0",\n"id":1,"result":{}}\n', ("framing", "embedded-newline")),
+        (b'{"jsonrpc":"2.0",\n', ("json", "not-json")),
+        (b'{"jsonrpc":"2.0","id":1,"result":{}\n' + GOOD, ("json", "not-json")),
+        (b'{"jsonrpc":"2.0","id":1,\n"result"', ("framing", "embedded-newline")),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"t":"a\nb"}}\n', ("json", "not-json")),
+    ],
+)
+def test_torn_or_unfinished(data, found):
+    """A value that goes on in the next line holds a newline; one that does not was never finished."""
+    first = judge(data).findings[0]
+    assert (first.stage, first.code) == found
+
+
 def test_unread_bytes_are_counted():
     """After the framing is lost the rest is counted, not guessed at."""
     report = judge(b"debug\r\n" + frame(NULL), framing="content-length")

@@ -5,7 +5,10 @@ import os
 import subprocess
 import sys
 
-WIRE = os.dup(1)  # mcp 2.x moves descriptor 1 while it serves; a library that was loaded earlier still has the wire
+# mcp 2.x moves descriptor 1 while it serves; a library that was loaded earlier still has the wire, like these two
+WIRE = os.dup(1)
+MOVED = "mcp2" in sys.argv[0] or "fastmcp" in sys.argv[0]
+STREAM = os.fdopen(os.dup(1), "w") if MOVED else sys.stdout
 
 
 def chosen(argv):
@@ -16,14 +19,25 @@ def raw(data):
     os.write(WIRE, data)
 
 
+def goodbye():
+    say("Goodbye, 3 documents saved")
+
+
 def excepthook(kind, value, trace):
-    print(f"Oops, something went wrong: {value}", flush=True)
+    say(f"Oops, something went wrong: {value}")
+
+
+def say(text):
+    try:
+        print(text, flush=True)
+    except ValueError:  # mcp 1.x leaves a closed sys.stdout behind
+        raw(text.encode() + b"\n")
 
 
 BEFORE = {
     "banner": lambda: print("loading optional extension", flush=True),
     "glued-import": lambda: raw(b"Loading model... "),
-    "exit": lambda: atexit.register(lambda: print("Goodbye, 3 documents saved")),
+    "exit": lambda: atexit.register(goodbye),
     "crash": lambda: setattr(sys, "excepthook", excepthook),
 }
 DURING = {
@@ -31,12 +45,12 @@ DURING = {
         raw(b"listing tables\n") if sys.argv[0].endswith("sdk_mcp2.py") else print("listing tables", flush=True)
     ),
     "raw": lambda: raw(b"listing tables\n"),
-    "child": lambda: subprocess.run(["/bin/echo", "Already up to date."], check=True, stdout=WIRE),
+    "child": lambda: subprocess.run(["/bin/echo", "Already up to date."], check=True, stdout=WIRE if MOVED else None),
     "glued-tool": lambda: raw(b"working..."),
     "utf8": lambda: raw(b"Z\xfcrich\n"),
     "json": lambda: raw(b'{"level": "info", "msg": "request served"}\n'),
     "nan": lambda: raw(b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": NaN}}\n'),
-    "waits": lambda: sys.stdout.write("text that waits"),
+    "waits": lambda: STREAM.write("text that waits\n"),
     "no-id": lambda: raw(b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "what?"}}\n'),
     "twice": lambda: raw(b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'),
 }

@@ -1,6 +1,6 @@
 """Take fd 1 out of everyone's reach, and give it back.
 
-Rules: a descriptor is known by its identity (st_dev, st_ino), never by its number, since numbers are recycled; nothing
+Rules: a descriptor is known by its identity (st_ino, st_dev), never by its number, since numbers are recycled; nothing
 of ours lands on 0 to 2; no flag of a description that others share is ever changed; each step hands back its undo.
 """
 
@@ -16,18 +16,17 @@ if os.name == "posix":
     import fcntl
 
 
-Identity = tuple[int, int]
+Identity = tuple[int, ...]
 HIGH = 64  # where private descriptors that nobody asked for by number go: above closerange(3, 20) and dup2(x, 10)
 PIPE_SIZE = 1 << 20
 
 
 def identity(fd: int) -> Identity | None:
-    """(st_dev, st_ino) of what ``fd`` is open on, or None when it is closed."""
+    """(st_ino, st_dev) of what ``fd`` is open on, or None when it is closed."""
     try:
-        status = os.fstat(fd)
+        return os.fstat(fd)[1:3]  # a slice: this stands before every frame
     except OSError:
         return None
-    return status.st_dev, status.st_ino
 
 
 def close(fd: int, known: "Identity | None") -> None:

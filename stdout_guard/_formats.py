@@ -37,7 +37,7 @@ def _object(kind: str, when: float, fields: "dict[str, Any]", text: str) -> str:
     line = f'{{"tool": "stdout-guard", "kind": "{kind}", "time": {when:.3f}{head}, "text": '
     while len(line) + len(quote(text)) > 4000 and text:  # escapes make a short text long
         text = text[: len(text) // 3] + "..." + text[-(len(text) // 3) :]
-    return line + quote(text) + "}"
+    return line + quote(text).replace("##", "#\\u0023") + "}"  # "##[...]", "##vso[...]": commands to a CI system
 
 
 # log_format -> how a record looks, how a note of ours does

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._report import Sink
     from ._wire import Wire
 
-MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:dev:ino,dev:ino
+MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
 VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # of the environment, after STDOUT_GUARD
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None
@@ -159,7 +159,7 @@ class Guard:
     def mark(self) -> None:
         """Leave the identities of our pipes where children can see them."""
         kind = "thread" if self.channel is not None else "dup"
-        os.environ[MARKER] = kind + ":" + ",".join(f"{device}:{inode}" for device, inode in self.marks)
+        os.environ[MARKER] = kind + ":" + ",".join("{}:{}".format(*mark) for mark in self.marks)
 
 
 # ---- install

@@ -102,11 +102,13 @@ class Intake:
         strays: list[StrayWrite] = []
         for line in lines:
             if _report.MARK in line:
-                line, _, packed = line.partition(_report.MARK)
+                before, _, packed = line.partition(_report.MARK)
                 stray = _report.unpack(_report.MARK + packed)
-                strays += [stray] if stray is not None else []
-                if not line:
-                    continue
+                if stray is not None:  # else somebody's text that only looks like a record
+                    strays.append(stray)
+                    line = before
+                    if not line:
+                        continue
             text = self._text(line)
             note = self._note(source.kind, text)
             strays.append(StrayWrite(source.kind, text, source.site, note, source.pid, source.program))

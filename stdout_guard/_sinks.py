@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def null_identity() -> _fd.Identity:
-    status = os.stat(os.devnull)
-    return status.st_dev, status.st_ino
+    return os.stat(os.devnull)[1:3]
 
 
 def is_stream(fd: int) -> bool:
@@ -79,8 +78,7 @@ class LogSink(Sink):
 
     def standing(self) -> bool:
         try:
-            status = os.lstat(self.path)
-            if (status.st_dev, status.st_ino) == self.identity == _fd.identity(self.fd):
+            if os.lstat(self.path)[1:3] == self.identity == _fd.identity(self.fd):
                 return True
             fd = _open_log(self.path)
         except OSError:  # moved away, or a symlink now

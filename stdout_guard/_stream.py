@@ -36,6 +36,9 @@ class Bottom(io.RawIOBase):
     def isatty(self) -> bool:
         return False
 
+    def flush(self) -> None:
+        """Nothing waits here."""
+
     def close(self) -> None:
         """Inert: a wrapper that is collected must not take everybody's stream with it."""
 

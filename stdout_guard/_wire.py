@@ -10,6 +10,7 @@ import _thread
 import errno
 import os
 import select
+from time import monotonic
 
 from . import _fd, _stream
 from .errors import GuardStateError
@@ -24,6 +25,9 @@ else:
     from _collections import deque  # the C type, without the package around it
 
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
+VERIFY_EVERY = (
+    0.005  # seconds between looks at fd 1 while frames follow each other; the wire itself is looked at each time
+)
 TORN = "a frame was interrupted half way: another one would be read as its rest"
 
 
@@ -39,7 +43,8 @@ class Wire(_stream.Bottom):
         self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
         self._pid, self.refusal, self.frames = os.getpid(), refusal, 0
         self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
-        self._dead = ""
+        self._dead, self._verified, self._target = "", 0.0, (fd,)
+        own(fd, self._pid)
 
     @property
     def busy(self) -> bool:
@@ -52,64 +57,64 @@ class Wire(_stream.Bottom):
         Raises BrokenPipeError when the client is gone, GuardStateError when this process may not write (forked child,
         torn frame, descriptor taken away). Nothing of ``data`` was written then, or the wire is dead for good.
         """
-        frame = bytes(data)
+        frame = data if type(data) is bytes else bytes(data)
         if self.refusal or os.getpid() != self._pid:
-            raise GuardStateError(
-                self.refusal or f"process {os.getpid()} is a fork: the wire belongs to process {self._pid}"
-            )
+            raise GuardStateError(self.refusal or f"process {os.getpid()} is a fork: process {self._pid} owns the wire")
         with self._lock:
-            self._queue.append(frame)
             if self._busy:  # we interrupted ourselves: the write under way sends this one too
+                self._queue.append(frame)
                 return len(frame)
             self._busy = True
             try:
-                while self._queue:
-                    self._put(self._queue.popleft())
+                self._put(frame)
             finally:
                 try:
-                    while self._queue and not self._dead:  # an exception passes: a handler was promised these frames
+                    while self._queue:  # also while an exception passes: a handler was promised these frames
                         self._put(self._queue.popleft())
                 finally:
                     self._busy = False
         return len(frame)
 
     def _put(self, frame: bytes) -> None:
-        if self._dead:
+        if self._dead or not (owned(self._number, self._pid) or _fd.identity(self._number) == self.identity):
             self._queue.clear()
-            if self._dead == TORN:
-                raise GuardStateError(f"the wire is closed: {TORN}; restart the server")
-            raise BrokenPipeError(errno.EPIPE, f"the wire is closed: {self._dead}")
-        if _fd.identity(self._number) != self.identity:
-            self._queue.clear()
-            raise GuardStateError(
-                f"the wire's descriptor {self._number} was closed or replaced by a foreign hand; nothing was written; "
-                "keep os.closerange and os.dup2 away from descriptors that are not yours"
-            )
-        self._verify()
-        self._dead, sent = TORN, deque[int]()
+            raise self._gone()
+        now = monotonic()
+        if now > self._verified + VERIFY_EVERY:
+            self._verified = now
+            self._verify()
+        self._dead, left = TORN, len(frame)
         try:
-            self._write(frame, sent)
+            while left:
+                try:
+                    # A loop over map() calls and stores without a gap: CPython runs signal handlers between the end of
+                    # a call and the store of its result, and what a handler raises would take the count with it.
+                    for done in map(
+                        os.write, self._target, (memoryview(frame)[-left:] if left < len(frame) else frame,)
+                    ):
+                        left -= done
+                except BlockingIOError:  # O_NONBLOCK was set by whoever shares the description
+                    poller = select.poll()
+                    poller.register(self._number, select.POLLOUT)
+                    poller.poll()
         except OSError as error:
             if error.errno in GONE:
-                self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {sum(sent)} of them sent"
+                self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {len(frame) - left} of them sent"
             raise
         finally:
-            if self._dead == TORN and sum(sent) in (0, len(frame)):  # whole or not begun: whatever passes here, no harm
-                self._dead = ""
+            if self._dead is TORN and left in (0, len(frame)):
+                self._dead = ""  # whole, or not begun: whatever passes here, no harm is done
         self.frames += 1
 
-    def _write(self, frame: bytes, sent: "deque[int]") -> None:
-        """One C call writes a piece *and* notes how much of it went out: CPython runs signal handlers between the end
-        of a call and the store of its result, and what they raise would take the count with it."""
-        left = len(frame)
-        while left or not sent:
-            try:
-                sent.extend(map(os.write, (self._number,), (memoryview(frame)[-left:] if sent else frame,)))
-                left = len(frame) - sum(sent)
-            except BlockingIOError:  # O_NONBLOCK was set by whoever shares the description
-                poller = select.poll()
-                poller.register(self._number, select.POLLOUT)
-                poller.poll()
+    def _gone(self) -> Exception:
+        if self._dead == TORN:
+            return GuardStateError(f"the wire is closed: {TORN}; restart the server")
+        if self._dead:
+            return BrokenPipeError(errno.EPIPE, f"the wire is closed: {self._dead}")
+        return GuardStateError(
+            f"the wire's descriptor {self._number} was closed or replaced by a foreign hand; nothing was written; keep "
+            "os.closerange and os.dup2 away from descriptors that are not yours"
+        )
 
     def pass_through(self, data: bytes) -> None:
         """Text for a person (``--help``) instead of frames; it does not count as a frame."""
@@ -124,6 +129,25 @@ class Wire(_stream.Bottom):
     def adopt(self) -> None:
         """Make this process, a fork, the owner."""
         self._pid, self._lock, self._busy, self.frames = os.getpid(), _thread.RLock(), False, 0
+        own(self._number, self._pid)
 
     def fileno(self) -> int:
         return self._number
+
+
+def own(fd: int, pid: int) -> None:
+    """Write our pid into the description behind ``fd`` (F_SETOWN: means nothing to anybody unless O_ASYNC is set)."""
+    try:
+        if fd >= 0 and hasattr(_fd.fcntl, "F_SETOWN"):
+            _fd.fcntl.fcntl(fd, _fd.fcntl.F_SETOWN, pid)
+    except OSError:  # a kind of file that has no owner: the slower look remains
+        return
+
+
+def owned(fd: int, pid: int) -> bool:
+    """True when ``fd`` is still the description that we marked: a recycled number has another owner, or none. A seventh
+    of the time that fstat takes, and it stands before every frame; False proves nothing."""
+    try:
+        return _fd.fcntl is not None and _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETOWN) == pid
+    except OSError:
+        return False

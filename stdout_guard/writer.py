@@ -52,7 +52,7 @@ class FrameWriter:
         written, when the message is not one whole valid frame; BrokenPipeError when the client is gone;
         GuardStateError when this process does not own the wire.
         """
-        if isinstance(message, str | bytes):
+        if type(message) is bytes or isinstance(message, bytes | str):
             body = _encoded(message) if isinstance(message, str) else message
             if body.endswith(b"\n"):
                 body = body[:-1]

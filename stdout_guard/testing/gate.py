@@ -16,6 +16,7 @@ from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.config import Expected, Plan
 from stdout_guard.testing.packaged import PackagingError, installed
 from stdout_guard.testing.run import Run, Server, execute
+from stdout_guard.testing.steps import chosen_calls
 from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem, Status, evaluate
 
 Progress = Callable[[str, int, int], None]
@@ -61,7 +62,10 @@ def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_c
         if plan.corpus:
             from stdout_guard.testing import inbound
 
-            result.corpus, result.corpus_executed = inbound.put(server)
+            session = outcomes[0].run.session
+            calls = [] if session is None else chosen_calls(session)
+            if session is not None and session.opened:
+                result.corpus, result.corpus_executed = inbound.put(server, calls[0] if calls else None, jobs)
     result.stale = _take_expected(outcomes, plan.expected)
     return result
 

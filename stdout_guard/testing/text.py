@@ -57,6 +57,8 @@ def _server(result: ServerResult, redactor: Redactor) -> Iterator[str]:
         yield safe(redactor, f"  stale expected failure: {words}")
     for line in result.corpus:
         yield safe(redactor, f"  corpus {line}")
+    if result.corpus_executed:
+        yield f"  corpus: {len(result.corpus_executed)} of {len(result.corpus)} refused frames were executed"
     yield from _contract(result)
 
 

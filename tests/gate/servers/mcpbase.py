@@ -24,7 +24,7 @@ def result_of(method, params, run):
         return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
     if method == "tools/list":
         return {"tools": TOOLS}
-    if method == "tools/call":
+    if method == "tools/call" and params.get("name") in [one["name"] for one in TOOLS]:
         return {"content": [{"type": "text", "text": run(params["name"], params.get("arguments", {}))}]}
     return {} if method == "ping" else None
 

@@ -100,7 +100,7 @@ class Session:
         if isinstance(version, str) and version != MODERN:
             data = {"supported": self._versions(), "requested": version[:64]}
             return replace(refused, reason="unsupported-version", gentle=True, data=data)
-        outcome = self._method(message, refused, MODERN)
+        outcome = self._method(message, replace(refused, revision=MODERN), MODERN)
         if opens_modern and message.method != "server/discover" and not isinstance(outcome, Refused | Ignored):
             return replace(outcome, phase="modern", revision=MODERN)
         return outcome

@@ -22,6 +22,7 @@ EXPLAINED: Final = "explained"
 class Refused:
     """Not taken. ``request_id`` is echoed when it is known; ``silent``: nobody may be answered.
 
+    ``revision`` is the one the request was judged by, where the session has not taken it yet.
     ``gentle``: the request is well formed and this refusal is the protocol's own answer to it, so the session stays.
     """
 
@@ -33,6 +34,7 @@ class Refused:
     gentle: bool = False
     tool: str | None = None
     data: object = None
+    revision: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

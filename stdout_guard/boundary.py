@@ -235,8 +235,8 @@ class Boundary:
 
     def _refuse(self, refused: Refused, raw: bytes, out: list[Event], *, lost: bool = False) -> None:
         self._tally.reject(refused.stage)
-        session = self._session
-        reply, closes = self._refusals.refuse(refused, raw, lost=lost, revision=session.revision, client=session.client)
+        revision, client = refused.revision or self._session.revision, self._session.client
+        reply, closes = self._refusals.refuse(refused, raw, lost=lost, revision=revision, client=client)
         if reply is not None:
             self._reply(reply, out)
         if closes:

@@ -64,7 +64,6 @@ class Talk:
         settings.setdefault("executions", self.recorder.ended)
         tools = settings.pop("tools", TOOLS)
         self.boundary = Boundary(tools, authorise or (lambda call: True), **settings)
-        self.client = ("c", "1.0")
         if handshake is not None:
             self.say(initialize(handshake) + INITIALIZED)
 

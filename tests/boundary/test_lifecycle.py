@@ -62,6 +62,17 @@ def test_out_of_order(frames, reason, code):
     assert talk.closed is not None and talk.recorder.calls == []
 
 
+@pytest.mark.parametrize("info", [{}, {"name": "c"}, {"version": "1"}, {"name": 1, "version": "1"}])
+def test_client_names_itself(info):
+    """clientInfo has a name and a version; what is refused leaves the session unopened, and its id unused."""
+    talk = Talk(handshake=None, policy="keep-open")
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    (reply,) = talk.say(request("initialize", 1, **params))
+    assert (reply["error"]["code"], reply["id"]) == (-32602, 1)
+    assert (talk.recorder.stages, talk.reasons) == (["method"], ["params-member"])
+    assert "result" in talk.say(initialize(request_id=1))[0]
+
+
 def test_requests_without_effect_are_answered_before_initialized():
     """Between initialize and initialized a real client already asks for things that execute nothing (rust-sdk#730)."""
     talk = Talk(handshake=None)
@@ -209,8 +220,8 @@ def test_modern_client_is_named_by_the_request():
     """The client of an action is what this request said of itself."""
     talk = Talk(handshake=None)
     talk.say(modern(meta={**MODERN_META, META + "clientInfo": {"name": "n", "version": "9"}}))
-    talk.say(modern(2))
-    assert [action.client for action in talk.held] == [("n", "9"), None]
+    talk.say(modern(2), modern(3, meta={**MODERN_META, META + "clientInfo": {"name": "n"}}))
+    assert [action.client for action in talk.held] == [("n", "9"), None, None]
 
 
 @pytest.mark.parametrize("revision", ["auto", "2026-07-28"])
@@ -232,6 +243,7 @@ def test_probe_of_a_legacy_server_does_not_end_the_session():
     """A server pinned to an older revision answers the probe with -32601 and waits for initialize."""
     talk = Talk(handshake=None, revision="2025-06-18")
     assert talk.code(request("server/discover", 1, meta=MODERN_META)) == -32601
+    assert talk.reasons == ["not-in-revision"]
     assert talk.say(initialize(request_id=2))[0]["result"]["protocolVersion"] == "2025-06-18"
     assert talk.closed is None
 

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from boundary_talk import INITIALIZED, Talk, call, initialize, line, request
+from boundary_talk import INITIALIZED, MODERN_META, Talk, call, initialize, line, request
 
 from stdout_guard.boundary import DENIED, Boundary, Decision, Reply, SessionClosed, Tool
 from stdout_guard.compat import Allowance, covering, parse, version_key
@@ -186,7 +186,11 @@ def test_bad_arguments_as_a_result():
     """Option isError: from 2025-11-25 bad arguments are a tool result the model can read; the session stays open."""
     talk = Talk(schema_errors="isError")
     (reply,) = talk.say(call(arguments={}))
-    assert reply["result"]["isError"] is True and reply["result"]["content"][0]["type"] == "text"
+    text = "the arguments do not match the tool's input schema"
+    assert reply["result"] == {"content": [{"type": "text", "text": text}], "isError": True}
+    modern = Talk(handshake=None, schema_errors="isError")
+    (reply,) = modern.say(call(arguments={}, meta=MODERN_META))
+    assert reply["result"]["resultType"] == "complete" and reply["result"]["isError"] is True
     assert talk.closed is None and talk.recorder.stages == ["schema"] and talk.recorder.calls == []
     assert talk.code(call("nobody", request_id=8)) == -32602
     assert Talk(handshake="2025-06-18", schema_errors="isError").code(call(arguments={})) == -32602
@@ -212,6 +216,13 @@ def test_audit_record_of_a_refusal():
         "compat": None,
         "note": "",
     }
+
+
+def test_params_member_nobody_knows():
+    """A member beside name and arguments is refused at stage schema, by a reason of its own."""
+    talk = Talk()
+    assert talk.code(call(cmd="id")) == -32602
+    assert (talk.recorder.stages, talk.reasons) == (["schema"], ["unknown-params-member"])
 
 
 def test_audit_names_no_unregistered_tool():

@@ -8,6 +8,7 @@ from boundary_talk import Talk, call, initialize, line, notification, request
 
 from stdout_guard.boundary import DENIED, AuthorizedAction, Cancelled, Reply, only_authorized
 from stdout_guard.errors import LocalProtocolError
+from stdout_guard.recorder import fingerprint
 
 CANCEL = "notifications/cancelled"
 
@@ -71,6 +72,7 @@ def test_log_of_executions_is_apart_from_refusals():
     (record,) = talk.recorder.executions
     assert (record.time, record.outcome, record.serial, record.error) == (3.0, "executed", 1, None)
     assert record.size == len(line(reply))
+    assert record.fingerprint == fingerprint(call())
     assert record.fingerprint not in {refusal.fingerprint for refusal in talk.recorder.refusals}
 
 

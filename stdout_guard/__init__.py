@@ -63,15 +63,13 @@ def install(
     STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL. Calling again is harmless; calling again with other
     settings, or with a value that does not exist, is a GuardStateError. Nothing is changed then.
     """
+    given = dict(locals())
     if (os.environ.get("STDOUT_GUARD") or mode) == "off":
         from ._off import GUARD
 
         return GUARD  # type: ignore[return-value]  # the same names, nothing behind them
     from ._guard import install_from
 
-    given = {
-        "mode": mode, "writers": writers, "log": log, "log_format": log_format, "redact": redact, "channel": channel,
-    }  # fmt: skip
     return install_from(sys._getframe(1), given)
 
 

@@ -43,15 +43,15 @@ class Tail:
             if redrawn >= 0:
                 del self.data[: redrawn + 1]
             if len(self.data) > CHUNK:
-                self.lost += len(self.data) - 4096
-                del self.data[2048:-2048]
+                self.lost += len(self.data) - 2048
+                del self.data[1024:-1024]
         return lines
 
     def take(self) -> bytes:
         """What there is, as a finished line; nothing is left."""
-        data = bytes(self.data)
+        data, total = bytes(self.data), self.lost + len(self.data)
         if self.lost:
-            data = data[:2048] + b" ...[%d bytes cut]... " % self.lost + data[2048:]
+            data = data[:1024] + b" ...[%d of %d bytes cut]... " % (total - 2048, total) + data[-1024:]
         self.data, self.lost = bytearray(), 0
         return data
 

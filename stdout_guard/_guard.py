@@ -180,9 +180,13 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
         from ._settings import Settings
 
         settings = Settings(os.environ, **given)
-    guard = Guard(settings, installer)
+    guard, late = Guard(settings, installer), sys.stdout is not sys.__stdout__
     try:
         _stand(guard)
+        if late and guard.role == "owner":
+            from ._odd import warn_late
+
+            warn_late(guard.original)
     except BaseException:
         guard.undo.run()
         raise

@@ -4,7 +4,7 @@ import os
 import sys
 
 from . import _fd, _guard, _ledger, _report, _sinks, _stream
-from .errors import GuardStateError
+from .errors import GuardStateError, LateInstallWarning
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,3 +102,15 @@ def _open_log(path: str, out: "_fd.Identity") -> _report.Sink:
         sink.close()
         raise GuardStateError(f"log {path!r} (STDOUT_GUARD_LOG) is this process's stdout; the guard was not installed")
     return sink
+
+
+def warn_late(found: object) -> None:
+    """Somebody replaced ``sys.stdout`` before us: what they hold further down is kept off the wire, but not named."""
+    import warnings
+
+    warnings.warn(
+        f"sys.stdout had been replaced by a {type(found).__name__} before the guard was installed: writes that reach "
+        "what was there before are kept off the wire, but not named; install the guard first",
+        LateInstallWarning,
+        stacklevel=4,
+    )

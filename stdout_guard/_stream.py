@@ -83,15 +83,9 @@ def text_over(raw: io.RawIOBase, **options: "Any") -> io.TextIOWrapper:
     return stream  # type: ignore[no-any-return]
 
 
-def hook(stream: "Any", write: "Callable[..., Any]") -> "Callable[[], None]":
-    """Give the *instance* another ``write``, for those who took hold of it before us; returns the undo."""
-    try:
-        stream.write = write
-    except AttributeError:  # None, or an object without a __dict__: the descriptor still catches it, unnamed
-        return lambda: None
-
-    def undo() -> None:
-        if stream.__dict__.get("write") is write:
-            del stream.write
-
-    return undo
+def hook(stream: "Any", write: "Callable[..., Any]") -> "Callable[[], object]":
+    """Give the *instance* another ``write``, for those who took hold of it before us; returns the undo. An object that
+    has no __dict__ keeps its own: the descriptor still catches it, unnamed."""
+    names: dict[str, Any] = getattr(stream, "__dict__", {})
+    names["write"] = write
+    return lambda: names.pop("write") if names.get("write") is write else None

@@ -42,7 +42,10 @@ class Watcher:
 
     def find_spec(self, name: str, path: "Sequence[str] | None" = None, target: "Any" = None) -> "Any":
         if name == "subprocess":
-            return self._after_body(name, path, target, self.children)
+            spec = self._ask_the_others(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _Loader(spec.loader, self.children)
+            return spec
         if name in self.sdks:
             self.sdks.discard(name)
             self.adapt()
@@ -60,12 +63,6 @@ class Watcher:
         import importlib
 
         importlib.import_module(f"{__package__}.adapters").begin()
-
-    def _after_body(self, name: str, path: "Any", target: "Any", then: "Callable[[Any], None]") -> "Any":
-        spec = self._ask_the_others(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, then)
-        return spec
 
     def _ask_the_others(self, name: str, path: "Any", target: "Any") -> "Any":
         for finder in list(sys.meta_path):

@@ -3,42 +3,42 @@
 To add an SDK: one row here (or a file beside this one when it is odd), its top-level name in ``_watch.SDKS``, one test.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
 
 from stdout_guard import _guard
-from stdout_guard._guard import Guard
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-class Row(NamedTuple):
-    """How a writer module gets the wire: ``how`` names a function of ``adapters.sdk``; ``stdin``: it reads frames."""
+    How = Callable[[Any, _guard.Guard, bool], str]
 
-    how: str = "shadow"
-    stdin: bool = True
-
-
+# module -> (function of adapters.sdk that gives it the wire, whether it reads frames from sys.stdin too).
 # Read on the versions in the README's table; all of them look sys.stdout up at call time.
-ROWS: dict[str, Row] = {
-    "mcp.server.stdio": Row(),  # 1.9 to 2.3; 2.x claims fd 0 and 1 itself unless the streams say other numbers
-    "pygls.server": Row(),  # 1.3, 2.1: .buffer of both
-    "acp.stdio": Row("pipes"),  # 0.12: asyncio needs a real pipe, makes it non-blocking, and closes it
-    "pylsp.python_lsp": Row("pylsp"),  # 1.15: as python -m pylsp, __main__ has read the streams by then
-    "singer.messages": Row(stdin=False),  # singer-python 6.8, pipelinewise-singer-python 2.0
-    "singer.catalog": Row(stdin=False),
-    "singer_sdk.singerlib.encoding.simple": Row(stdin=False),  # 0.54; its input is bound at import, so it is left alone
-    "singer_sdk._singerlib.encoding._simple": Row(stdin=False),  # 0.44
-    "singer_sdk.contrib.msgspec": Row(stdin=False),
-    "singer_sdk.target_base": Row(stdin=False),
-    "singer_sdk.tap_base": Row("printing", stdin=False),  # the catalogue of --discover leaves by print
-    "singer_sdk.plugin_base": Row("printing", stdin=False),  # --about by print, --version by click.echo
+ROWS = {
+    "mcp.server.stdio": (
+        "shadow",
+        True,
+    ),  # 1.9 to 2.3; 2.x claims fd 0 and 1 itself unless the streams say other numbers
+    "pygls.server": ("shadow", True),  # 1.3, 2.1: .buffer of both
+    "acp.stdio": ("pipes", True),  # 0.12: asyncio needs a real pipe, makes it non-blocking, and closes it
+    "pylsp.python_lsp": ("pylsp", True),  # 1.15: as python -m pylsp, __main__ has read the streams by then
+    "singer.messages": ("shadow", False),  # singer-python 6.8, pipelinewise-singer-python 2.0
+    "singer.catalog": ("shadow", False),
+    "singer_sdk.singerlib.encoding.simple": (
+        "shadow",
+        False,
+    ),  # 0.54; its input is bound at import: left alone
+    "singer_sdk._singerlib.encoding._simple": ("shadow", False),  # 0.44
+    "singer_sdk.contrib.msgspec": ("shadow", False),
+    "singer_sdk.target_base": ("shadow", False),
+    "singer_sdk.tap_base": ("printing", False),  # the catalogue of --discover leaves by print
+    "singer_sdk.plugin_base": ("printing", False),  # --about by print, --version by click.echo
 }
 
-_registered: set[str] = set()
+_registered: "set[str]" = set()
 
 
 def begin() -> None:
@@ -54,26 +54,21 @@ def begin() -> None:
             "beside stdout-guard, or give the SDK guard.wire yourself"
         )
         return
-    rows = ROWS | dict.fromkeys(guard.settings.writers, Row("printing"))
-    for name, row in rows.items():
+    for name, (how, stdin) in (ROWS | dict.fromkeys(guard.settings.writers, ("printing", True))).items():
         if name in sys.modules:
-            adapt(sys.modules[name], getattr(sdk, row.how), row)
+            adapt(sys.modules[name], getattr(sdk, how), stdin)
         elif name not in _registered:
             _registered.add(name)
-            sdk.when_imported(name, partial(_adapt_late, getattr(sdk, row.how), row))
+            sdk.when_imported(name, getattr(sdk, how), stdin)
 
 
-def _adapt_late(how: Callable[[Any, Guard, bool], str], row: Row, module: Any) -> None:
-    adapt(module, how, row)
-
-
-def adapt(module: Any, how: Callable[[Any, Guard, bool], str], row: Row) -> None:
+def adapt(module: "Any", how: "How", stdin: bool) -> None:
     """Adapt one module for the guard that stands now; what does not fit is said by name, never silent."""
     guard = _guard.current
     if guard is None or guard.role != "owner":
         return
     try:
-        problem = how(module, guard, row.stdin)
+        problem = how(module, guard, stdin)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:

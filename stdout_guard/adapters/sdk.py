@@ -19,6 +19,7 @@ import wrapt
 
 from stdout_guard import _fd, _report
 from stdout_guard._guard import Guard
+from stdout_guard.adapters import adapt
 
 if TYPE_CHECKING:  # wrapt 2 made it generic, wrapt 1 did not
 
@@ -33,9 +34,9 @@ else:
 STREAMS = ("stdin", "stdout", "__stdout__", "stderr")
 
 
-def when_imported(name: str, hook: Callable[[Any], None]) -> None:
-    """Call ``hook(module)`` once the body of module ``name`` has run."""
-    wrapt.register_post_import_hook(hook, name)
+def when_imported(name: str, how: Callable[[Any, Guard, bool], str], stdin: bool) -> None:
+    """Adapt module ``name`` once its body has run."""
+    wrapt.register_post_import_hook(lambda module: adapt(module, how, stdin), name)  # pyright: ignore
 
 
 def _stream_property(name: str) -> Any:

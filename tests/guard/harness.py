@@ -71,7 +71,7 @@ class Result:
             ("command", self.command),
             ("exit status", self.status),
             ("script", "\n".join(f"{n:3} {line}" for n, line in enumerate(self.source.splitlines(), 1))),
-            ("stdin", shown(self.stdin)),
+            ("stdin", shown(self.stdin, 600)),
             ("stdout (wire)", shown(self.wire)),
             ("stderr", shown(self.stderr)),
         )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from faults.harness import Child
 
 CHILDREN = pytest.StashKey[list[Child]]()
@@ -39,6 +39,22 @@ def wire(request: pytest.FixtureRequest) -> str:
 def unbuffered(request: pytest.FixtureRequest) -> bool:
     """PYTHONUNBUFFERED, which also unbuffers C's stdout, and hides every fault that is about buffers."""
     return bool(request.param)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The quick half takes every pair of parameter values once; what is left of each product of them is slow."""
+    seen: dict[tuple[Path, str], set[frozenset[tuple[str, str]]]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or not item.path.is_relative_to(Path(__file__).parent):
+            continue
+        values = sorted((name, str(value)) for name, value in callspec.params.items())
+        pairs = {frozenset(pair) for pair in combinations(values, min(2, len(values)))}
+        known = seen.setdefault((item.path, getattr(item, "originalname", item.name)), set())
+        if pairs <= known:
+            item.add_marker(pytest.mark.slow)
+        known |= pairs
 
 
 @pytest.hookimpl(wrapper=True)

@@ -201,9 +201,7 @@ class Child:
         self._waiter = threading.Thread(target=self._wait, daemon=True)
         self._waiter.start()
 
-    def _stderr(
-        self, kind: str | int, server_wire: int, reading: bool, chunk: int, pace: float
-    ) -> tuple[int, bool]:
+    def _stderr(self, kind: str | int, server_wire: int, reading: bool, chunk: int, pace: float) -> tuple[int, bool]:
         if isinstance(kind, int):
             return kind, False
         if kind == "wire":

@@ -7,15 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from faults.harness import Child
 
 
 @pytest.mark.parametrize("span", ["(3, 64)", "(64, 4096)", "(3, 4096)"])
 @pytest.mark.parametrize("channel", ["thread", "dup"])
-def test_closerange_and_numbers_used_again(
-    launch: Callable[..., Child], wire: str, channel: str, span: str
-) -> None:
+def test_closerange_and_numbers_used_again(launch: Callable[..., Child], wire: str, channel: str, span: str) -> None:
     """Fault 17: a foreign closerange takes our descriptors and files get their numbers: not a byte of a frame or of the
     report goes into those files, the frame is refused by name or sent whole, and noise stays off the wire.
 
@@ -217,9 +214,7 @@ open("loose", "w").write(repr([os.readlink("/proc/self/fd/" + n) for n in loose 
 @pytest.mark.parametrize("call", ["execv", "execve", "execvp", "execlp"])
 @pytest.mark.parametrize("stdin", ["taken", "left"])
 @pytest.mark.parametrize("channel", ["thread", "dup"])
-def test_exec_gets_the_wire(
-    launch: Callable[..., Child], wire: str, call: str, stdin: str, channel: str
-) -> None:
+def test_exec_gets_the_wire(launch: Callable[..., Child], wire: str, call: str, stdin: str, channel: str) -> None:
     """Fault 30: the image that the server becomes has the wire as its fd 1, the client's bytes as its fd 0, both
     blocking, and nothing else of ours; noise from before is on stderr.
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import DEADLINE, Child
 
 EOF_LIMIT = 0.2  # seconds from the server's exit to the end of the wire
@@ -147,7 +146,8 @@ send(2)
     )
     assert child.finish() == 0
     assert child.ids() == [1, 2]
-    assert "refused: process" in child.text and "adopt_after_fork" in child.text
+    assert "refused: process" in child.text
+    assert fork == "C" or "adopt_after_fork" in child.text
 
 
 def test_a_fork_in_the_middle_of_a_frame(launch: Callable[..., Child], wire: str, unbuffered: bool) -> None:
@@ -329,5 +329,3 @@ def test_no_zombie_of_ours(launch: Callable[..., Child]) -> None:
     )
     assert child.finish() == 0
     assert child.ids() == [1]
-
-

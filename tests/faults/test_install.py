@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import Child
 
 BARE = "import os, sys\n"
@@ -24,7 +23,7 @@ def tasks(): return len(os.listdir("/proc/self/task"))
 def state(): return descriptors(), sys.stdout, sys.__stdout__, vars(sys.stdout).get("write"), dict(os.environ)
 def same(before, threads):
     now, limit = state(), time.monotonic() + 30
-    assert now == before, (before, now)
+    assert now == before, [pair for pair in zip(before, now) if pair[0] != pair[1]]
     while tasks() > threads: assert time.monotonic() < limit, "a thread is left"
 def frame(i): return b'{"jsonrpc":"2.0","id":%d,"result":0}\\n' % i
 """
@@ -220,8 +219,8 @@ INJECTIONS = {
     "os.open": "OSError(errno.ENFILE, 'injected')",
     "os.set_blocking": "OSError(errno.ENOMEM, 'injected')",
     "fcntl.fcntl": "OSError(errno.EMFILE, 'injected')",
-    "_thread.start_new_thread": "RuntimeError(\"can't start new thread\")",
-    "_thread.allocate_lock": "RuntimeError(\"can't allocate lock\")",
+    "_thread.start_new_thread": 'RuntimeError("can\'t start new thread")',
+    "_thread.allocate_lock": 'RuntimeError("can\'t allocate lock")',
     "os.register_at_fork": "MemoryError()",
 }
 
@@ -229,9 +228,7 @@ INJECTIONS = {
 @pytest.mark.parametrize("function", INJECTIONS)
 @pytest.mark.parametrize("channel", ["thread", "dup"])
 @pytest.mark.parametrize("stderr", ["pipe", "socket", "file"])
-def test_nothing_to_be_had(
-    launch: Callable[..., Child], wire: str, function: str, channel: str, stderr: str
-) -> None:
+def test_nothing_to_be_had(launch: Callable[..., Child], wire: str, function: str, channel: str, stderr: str) -> None:
     """Fault 48: the n-th call of each system function fails in install, for every n: the guard either stands whole
     (frames out, noise off the wire) or raises and leaves descriptors, streams, threads and environment as they were.
 
@@ -256,7 +253,7 @@ for turn in range(1, 100):
     left = turn
     {module}.{name} = failing
     try: guard = stdout_guard.install()
-    except (OSError, RuntimeError, MemoryError, stdout_guard.StdoutGuardError) as error:
+    except (OSError, RuntimeError, MemoryError, StdoutGuardError) as error:
         {module}.{name} = real
         os.write(2, f"turn {{turn}} refused: {{error!r}}\\n".encode())
         same(before, threads)
@@ -302,11 +299,11 @@ soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 for room in range(15):
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 + room, hard))
     try: guard = stdout_guard.install()
-    except (OSError, stdout_guard.StdoutGuardError) as error:
+    except (OSError, StdoutGuardError) as error:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.write(1, frame(room + 1))
     else:
-        try: {stdin or 'pass'}
+        try: {stdin or "pass"}
         except OSError: pass
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.write(1, b"below\\n")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from faults.harness import Child
 
 NOISY = """
@@ -58,7 +57,16 @@ def test_merged_streams(
     assert child.ids() == [1, 2]
     if log == "log":
         told = path.read_text()
-        for text in ("same pipe", "from python", "to stderr", "a warning", "to fd 1", "to fd 2", "child error", "child"):
+        for text in (
+            "same pipe",
+            "from python",
+            "to stderr",
+            "a warning",
+            "to fd 1",
+            "to fd 2",
+            "child error",
+            "child",
+        ):
             assert text in told
         assert "held back" in told and "ValueError: the end" in told
 
@@ -87,9 +95,7 @@ def test_merged_streams_strict(launch: Callable[..., Child], tmp_path: Path, mer
     """
     kind, shell = MERGES[merge]
     path = tmp_path / "log"
-    child = launch(
-        NOISY, wire=kind, stderr="wire", shell=shell, mode="strict", env={"STDOUT_GUARD_LOG": str(path)}
-    )
+    child = launch(NOISY, wire=kind, stderr="wire", shell=shell, mode="strict", env={"STDOUT_GUARD_LOG": str(path)})
     assert child.finish() == 78
     assert child.frames() == []
     assert "exit status 78" in path.read_text()

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import DEADLINE, Child
 
 NATIVE = """
@@ -156,18 +155,14 @@ DEATHS = {
 
 @pytest.mark.parametrize("death", DEATHS)
 @pytest.mark.parametrize("channel", ["thread", "dup"])
-def test_sudden_death_right_after_a_write(
-    launch: Callable[..., Child], wire: str, channel: str, death: str
-) -> None:
+def test_sudden_death_right_after_a_write(launch: Callable[..., Child], wire: str, channel: str, death: str) -> None:
     """Fault 10: the wire holds whole frames and ends at once, the status is the death's own; channel dup loses nothing,
     channel thread may lose what the pump had not read (documented).
 
     Seen to fail with the wire written through a BufferedWriter (frame 2 lost), and channel dup taken for thread.
     """
     code, status = DEATHS[death]
-    child = launch(
-        NATIVE + f"send(1)\nos.write(1, b'last words\\n')\nsend(2)\n{code}\n", wire=wire, channel=channel
-    )
+    child = launch(NATIVE + f"send(1)\nos.write(1, b'last words\\n')\nsend(2)\n{code}\n", wire=wire, channel=channel)
     assert child.finish() == status
     assert child.ids() == [1, 2]
     if channel == "dup":

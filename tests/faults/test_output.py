@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from faults.harness import Child, frames
 
 ATTACKS = {
@@ -51,7 +50,9 @@ def test_attacks_arrive_escaped(launch: Callable[..., Child], attack: str, way: 
 
     Seen to fail with escape() returning its argument.
     """
-    child = launch(f"data = {ATTACKS[attack] + bytes([10])!r}\n{WAYS[way]}\nsend(1)\n", env={"STDOUT_GUARD_FORMAT": form})
+    child = launch(
+        f"data = {ATTACKS[attack] + bytes([10])!r}\n{WAYS[way]}\nsend(1)\n", env={"STDOUT_GUARD_FORMAT": form}
+    )
     assert child.finish() == 0
     assert child.ids() == [1]
     text = child.text  # strict UTF-8
@@ -114,7 +115,9 @@ def test_the_log_file_is_private(launch: Callable[..., Child]) -> None:
     assert child.text == ""
 
 
-@pytest.mark.parametrize("kind", ["symlink", "dangling symlink", "fifo", "directory", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+@pytest.mark.parametrize(
+    "kind", ["symlink", "dangling symlink", "fifo", "directory", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+)
 def test_log_files_that_are_refused(launch: Callable[..., Child], tmp_path: Path, kind: str, wire: str) -> None:
     """A symlink is not followed, a FIFO nobody reads does not hang, the wire is never the log: install raises by name and
     leaves stdout as it was.

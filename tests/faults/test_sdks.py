@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from faults.harness import PRELUDE, Child
 
 # The ways in which published SDKs reach stdout, cut to a module each: (module, its text, how a frame is sent).
@@ -56,7 +55,10 @@ SHAPES = {
         "singer.messages",
         "import sys\ndef send(text):\n    sys.stdout.buffer.write(text.encode())\n    sys.stdout.buffer.flush()\n",
     ),
-    "from sys import": ("singer.messages", "from sys import stdout\ndef send(text):\n    stdout.write(text)\n    stdout.flush()\n"),
+    "from sys import": (
+        "singer.messages",
+        "from sys import stdout\ndef send(text):\n    stdout.write(text)\n    stdout.flush()\n",
+    ),
     "named by the user": ("my_sdk.out", "def send(text):\n    print(text, end='')\n"),
 }
 SERVER = """
@@ -101,7 +103,9 @@ def test_every_shape_in_both_orders(
     strict = mode == "strict"
     body = SERVER.format(module=module)
     if strict:
-        body = re.sub(r'^print\((.*)\)$', r"try: print(\1)\nexcept stdout_guard.StrayWriteError: pass", body, flags=re.M)
+        body = re.sub(
+            r"^print\((.*)\)$", r"try: print(\1)\nexcept stdout_guard.StrayWriteError: pass", body, flags=re.M
+        )
     path = f"import sys; sys.path.insert(0, {str(tmp_path / 'sdk')!r})\n"
     child = launch(
         (PRELUDE + f"import {module}\n" if order == "guard first" else f"import {module}\n" + PRELUDE) + body,
@@ -136,9 +140,13 @@ def test_an_unknown_sdk(launch: Callable[..., Child], tmp_path: Path, wire: str,
 
     Seen to fail with the look for frames in stray text taken out.
     """
-    install(tmp_path / "sdk", "strange.wire", f"import os, sys\ndef send(text):\n    {UNKNOWN[way]}\n    sys.stdout.flush()\n")
+    install(
+        tmp_path / "sdk",
+        "strange.wire",
+        f"import os, sys\ndef send(text):\n    {UNKNOWN[way]}\n    sys.stdout.flush()\n",
+    )
     child = launch(
-        "import strange.wire\ntry: strange.wire.send('{\"jsonrpc\":\"2.0\",\"id\":66,\"result\":0}')\n"
+        'import strange.wire\ntry: strange.wire.send(\'{"jsonrpc":"2.0","id":66,"result":0}\')\n'
         "except stdout_guard.StrayWriteError as e: os.write(2, b'raised: ' + str(e).encode())\nsend(1)\n",
         prelude=f"import sys; sys.path.insert(0, {str(tmp_path / 'sdk')!r})\n" + PRELUDE,
         wire=wire,

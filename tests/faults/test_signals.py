@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import Child, frames
 
 STORM = """
@@ -41,7 +40,8 @@ def test_a_storm_of_alarms(launch: Callable[..., Child], wire: str, unbuffered: 
     child = launch(STORM, wire=wire, unbuffered=unbuffered, channel=channel)
     assert child.finish() == 0
     last, printed, handled, strays = map(
-        int, re.search(r"last (\d+) printed (\d+) handled (\d+) strays (\d+)", child.text).groups()  # type: ignore[union-attr]
+        int,
+        re.search(r"last (\d+) printed (\d+) handled (\d+) strays (\d+)", child.text).groups(),  # type: ignore[union-attr]
     )
     assert sorted(child.ids()) == list(range(1, last + 1))
     assert "Traceback" not in child.text

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from faults.harness import Child
 
 NOISE = """
@@ -118,7 +117,7 @@ def test_rights_given_up(launch: Callable[..., Child], wire: str, stderr: str, w
         + (away if when == "before" else "")
         + "guard = stdout_guard.install()\n"
         + (away if when == "after" else "")
-        + "send = lambda i: guard.wire.write(b'{\"jsonrpc\":\"2.0\",\"id\":%d,\"result\":0}\\n' % i)\n"
+        + 'send = lambda i: guard.wire.write(b\'{"jsonrpc":"2.0","id":%d,"result":0}\\n\' % i)\n'
         + "send(1)\nprint('from python')\nos.write(1, b'from below\\n')\nsend(2)\n",
         prelude="import os, sys, io, fcntl, select, atexit, errno, time, stdout_guard\n",
         wire=wire,
@@ -168,7 +167,7 @@ def test_a_reader_that_comes_back_is_told(launch: Callable[..., Child]) -> None:
         child.wait_frame(i)
     assert child.stderr is not None
     child.stderr.start()
-    child.wait_stderr("noise 10 ")
+    child.wait_stderr("noise 3 ")
     child.order()
     child.wait_frame(40)
     child.wait_stderr("noise 40 ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import Child
 
 SWALLOWERS = {
@@ -37,7 +36,10 @@ SWALLOWERS = {
         "",
     ),
     "buffer": ("try: sys.stdout.buffer.write(b'stray\\n')\nexcept Exception: pass", ""),
-    "warnings": ("import warnings\nwarnings.showwarning = lambda *a, **k: print('stray')\ntry: warnings.warn('x')\nexcept Exception: pass", ""),
+    "warnings": (
+        "import warnings\nwarnings.showwarning = lambda *a, **k: print('stray')\ntry: warnings.warn('x')\nexcept Exception: pass",
+        "",
+    ),
     "without newline": ("os.write(1, b'stray')", ""),
     "atexit": ("import atexit\natexit.register(lambda: print('stray'))", ""),
 }

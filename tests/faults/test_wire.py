@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from faults.harness import Child, frames
 
 THREADS = """
@@ -114,7 +113,7 @@ def test_a_reader_that_stops_for_ever(launch: Callable[..., Child], wire: str, u
     first, second = bytes(child.wire.data).split(b"\n")
     assert frames(first + b"\n")[0]["id"] == 1
     assert b'{"jsonrpc":"2.0","id":2,"result":"'.startswith(second[:34]) and second.endswith(b"x")
-    assert "a frame was still being written when the server ended" in child.text
+    assert "a frame was still being written" in child.text
 
 
 def test_an_interrupted_frame_poisons_the_wire(launch: Callable[..., Child], wire: str) -> None:
@@ -321,5 +320,3 @@ for thread in threads: thread.join()
     )
     assert child.finish() == 0
     assert sorted(child.ids()) == list(range(200))
-
-

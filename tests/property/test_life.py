@@ -11,11 +11,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-
 from faults.harness import Child
+from hypothesis import HealthCheck, Phase, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 # The child: reads a step a line, does it, and says so on fd 2 itself.
 SERVER = r"""
@@ -99,7 +97,9 @@ class Life(RuleBasedStateMachine):
         self.frames: list[int] = []
         self.texts: list[str] = []
 
-    @initialize(wire=st.sampled_from(["pipe", "socket"]), unbuffered=st.booleans(), stderr=st.sampled_from(["pipe", "socket"]))
+    @initialize(
+        wire=st.sampled_from(["pipe", "socket"]), unbuffered=st.booleans(), stderr=st.sampled_from(["pipe", "socket"])
+    )
     def start(self, wire: str, unbuffered: bool, stderr: str) -> None:
         self.child = Child(SERVER, self.folder / "run", prelude="", wire=wire, unbuffered=unbuffered, stderr=stderr)
 
@@ -228,5 +228,6 @@ def test_the_same_lives_each_time() -> None:
 def test_new_lives() -> None:
     """The same, looking for orders that were never tried."""
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Life, settings=settings(max_examples=300, stateful_step_count=50, phases=(Phase.generate, Phase.shrink), **COMMON)
+        Life,
+        settings=settings(max_examples=300, stateful_step_count=50, phases=(Phase.generate, Phase.shrink), **COMMON),
     )

@@ -29,7 +29,7 @@ from stdout_guard._tools import Tool, register
 from stdout_guard.compat import Allowance
 from stdout_guard.framing import MAX_FRAME_TO_SERVER, Frame, Framing, FramingFault, frame_reader
 from stdout_guard.jsonrpc import STRICT, Decoder, Envelope, Fault, Strictness, classify
-from stdout_guard.recorder import Counts, Execution, Refusal, Tally, fingerprint
+from stdout_guard.recorder import Counts, Execution, Refusal, Sinks, Tally, fingerprint
 
 __all__ = [
     "DENIED",
@@ -89,17 +89,16 @@ class Boundary:
         self._framing: Framing = framing
         self._options = strictness
         self._authorise = authorise
-        self._audit, self._executions = audit, executions
+        self._sinks = Sinks(audit, executions)
         self._closed: SessionClosed | None = None
-        self.sink_errors = 0
         longest = strictness.max_frame or MAX_FRAME_TO_SERVER
         self._reader = frame_reader(framing, max_frame=longest, crlf=strictness.crlf, blank=strictness.blank)
         self._decoder = Decoder(strictness, framing)
         self._session = _session(tools, revision, answers or {}, server)
         self._session.schema_errors, self._session.options = schema_errors, strictness
         self._tally = Tally()
-        self._refusals = Refusals(policy, max_rejections, id_unknown, tuple(compat), self._record, clock)
-        self._released = Released(self._tally, framing, self._log, clock, self._session.answered)
+        self._refusals = Refusals(policy, max_rejections, id_unknown, tuple(compat), self._sinks.refused, clock)
+        self._released = Released(self._tally, framing, self._sinks.ended, clock, self._session.answered)
 
     @property
     def counts(self) -> Counts:
@@ -110,6 +109,11 @@ class Boundary:
     def closed(self) -> SessionClosed | None:
         """How the session ended, None while it is open."""
         return self._closed
+
+    @property
+    def sink_errors(self) -> int:
+        """How often a sink raised; the record was lost, the verdict was not changed."""
+        return self._sinks.errors
 
     @property
     def revision(self) -> str | None:
@@ -248,21 +252,6 @@ class Boundary:
     def _close(self, reason: str, refused: bool, out: list[Event]) -> None:
         self._closed = SessionClosed(reason, refused)
         out.append(self._closed)
-
-    def _record(self, refusal: Refusal) -> None:
-        if self._audit is not None:
-            self._tell(self._audit, refusal)
-
-    def _log(self, execution: Execution) -> None:
-        if self._executions is not None:
-            self._tell(self._executions, execution)
-
-    def _tell(self, sink: Callable[[Any], object], record: object) -> None:
-        """A sink that raises must not decide what happens to the peer: it is counted."""
-        try:
-            sink(record)
-        except Exception:
-            self.sink_errors += 1
 
 
 def _session(

@@ -140,6 +140,32 @@ class Tally:
         return Counts(rejected={stage: n for stage in STAGES if (n := self._rejected[stage])}, **self._fates)
 
 
+class Sinks:
+    """The two logs of a boundary. A sink that raises must not decide what happens to the peer: it is counted."""
+
+    def __init__(
+        self, audit: Callable[[Refusal], object] | None, executions: Callable[[Execution], object] | None
+    ) -> None:
+        self.errors = 0
+        self._audit = audit
+        self._executions = executions
+
+    def refused(self, record: Refusal) -> None:
+        """Hand one refusal to the audit."""
+        self._tell(self._audit, record)
+
+    def ended(self, record: Execution) -> None:
+        """Hand one execution to its log."""
+        self._tell(self._executions, record)
+
+    def _tell(self, sink: Callable[[Any], object] | None, record: object) -> None:
+        try:
+            if sink is not None:
+                sink(record)
+        except Exception:
+            self.errors += 1
+
+
 class Recorder:
     """A fake executor and both sinks in one: what was refused, and what reached the executor, for tests.
 

@@ -10,6 +10,14 @@ from stdout_guard.boundary import DENIED, AuthorizedAction, Boundary, Call, Even
 from stdout_guard.recorder import Recorder
 from stdout_guard.testing.corpus.adding import DEFAULT_SCHEMA
 
+DEFAULT = Tool("default", schema=DEFAULT_SCHEMA)  # its schema is checked once, not once a case
+
+
+def _tool(name: str, schema: Any) -> Tool:
+    if schema == "default":
+        return Tool(name, schema=DEFAULT_SCHEMA, validate=DEFAULT.validate)
+    return Tool(name, schema={"type": "object", **schema})
+
 
 class Gateway:
     """A gateway made of the boundary and a fake executor; ``output`` is everything it wrote to the wire."""
@@ -18,11 +26,7 @@ class Gateway:
         self.recorder = recorder or Recorder()
         self.output = b""
         self._tools = case["tools"]
-        tools = [
-            Tool(name, schema=DEFAULT_SCHEMA if tool["schema"] == "default" else {"type": "object", **tool["schema"]})
-            for name, tool in self._tools.items()
-            if tool["registered"]
-        ]
+        tools = [_tool(name, tool["schema"]) for name, tool in self._tools.items() if tool["registered"]]
         self.boundary = Boundary(
             tools,
             self._authorise,

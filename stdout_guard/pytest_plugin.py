@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -92,7 +92,7 @@ def _mode(item: pytest.Item) -> str:
 def _watch(item: pytest.Item) -> Watch | None:
     if _WATCH in item.stash:
         return item.stash[_WATCH]
-    names = set(getattr(item, "fixturenames", ()))
+    names = set[str](getattr(item, "fixturenames", ()))
     mode = _mode(item)
     capturing = bool(names & CAPTURING)
     if "stray_writes" not in names and (mode == "off" or capturing):
@@ -151,6 +151,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     return (yield from _phase(item, "teardown"))
 
 
+def _item(request: pytest.FixtureRequest) -> pytest.Item:
+    return cast("pytest.Item", request.node)  # pyright: ignore[reportUnknownMemberType]
+
+
 class StrayWrites:
     """What this test wrote to stdout so far: a list that is read anew each time, like ``recwarn``."""
 
@@ -182,7 +186,8 @@ class StrayWrites:
 @pytest.fixture
 def stray_writes(request: pytest.FixtureRequest) -> StrayWrites:
     """The stray writes of this test, for it to look at; they do not fail it."""
-    watch = _watch(request.node)
+    item = _item(request)
+    watch = _watch(item)
     assert watch is not None
     return StrayWrites(watch)
 
@@ -199,7 +204,8 @@ def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
     from stdout_guard.testing.fixture import StdioServer
     from stdout_guard.testing.run import Server, name_of
 
-    marker = request.node.get_closest_marker("stdio_server")
+    item = _item(request)
+    marker = item.get_closest_marker("stdio_server")
     given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
     if marker is not None and marker.args:
         given["command"] = marker.args[0]
@@ -214,7 +220,7 @@ def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
             "stdio_server: no command; give @pytest.mark.stdio_server(command=...), --stdout-guard-command, "
             "STDOUT_GUARD_COMMAND or ini stdout_guard_command"
         )
-    words = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
+    words: list[str] = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
     server = StdioServer(
         Server(
             name=name_of(words),
@@ -224,7 +230,7 @@ def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
                 given.get("framing"),
             ),
             env=dict(given.get("env") or {}),
-            cwd=None if given.get("cwd") is None else os.fspath(given["cwd"]),
+            cwd=None if given.get("cwd") is None else str(given["cwd"]),
         )
     )
     try:

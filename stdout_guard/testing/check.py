@@ -12,16 +12,16 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from stdout_guard.testing import artefacts, gate, github, jsonreport, junit, text
 from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import ConfigError, Plan, choose, limits_from, load, protocol
+from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.protocols import PROTOCOLS
 from stdout_guard.testing.records import Limits
 from stdout_guard.testing.run import Server, name_of
 from stdout_guard.testing.safe import Redactor
-from stdout_guard.testing.steps import Call
 
 HELP = "run a server under many conditions, judge every byte of its stdout, and name who wrote what should not be there"
 
@@ -185,4 +185,4 @@ def _json(value: str, option: str) -> dict[str, Any]:
         raise ConfigError(f"{option}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{option}: a JSON object is wanted, not {value!r}")
-    return found
+    return cast(dict[str, Any], found)

@@ -10,14 +10,15 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from typing import Any
 
 from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing.conditions import CONDITIONS, Condition
-from stdout_guard.testing.protocols import PROTOCOLS, Framing, Json, Protocol
+from stdout_guard.testing.hostile import Call
+from stdout_guard.testing.protocols import PROTOCOLS, Framing, Json, Protocol, items
 from stdout_guard.testing.records import Limits
 from stdout_guard.testing.run import Server, name_of
-from stdout_guard.testing.steps import STEPS, Call
+from stdout_guard.testing.steps import STEPS
 
 
 class ConfigError(StdoutGuardError):
@@ -182,10 +183,10 @@ def _env(values: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _tables(data: Mapping[str, Any], key: str) -> list[Json]:
-    found: Any = data.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast(list[Any], found)):
+    found = items(data.get(key, []))
+    if key in data and (not found or not all(isinstance(one, dict) for one in found)):
         raise ConfigError(f"write [[{key}]], with two brackets")
-    return cast(list[Json], found)
+    return found
 
 
 def _only(values: Mapping[str, Any], known: set[str], where: str) -> None:

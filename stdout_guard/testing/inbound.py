@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from stdout_guard.testing import corpus
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import RunError, Server, opened
-from stdout_guard.testing.steps import Call
 from stdout_guard.testing.verdicts import status_text
 
 FENCE = "stdout-guard-fence"
@@ -43,7 +43,8 @@ def put(server: Server, call: Call | None, jobs: int = 0) -> tuple[list[str], li
     """All cases that fit the server's framing: one line for each, and the ids of those that were executed."""
     cases = [case for case in corpus.load() if _fits(case, server)]
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        found = list(pool.map(lambda case: _try(server, case, call), cases))
+        waiting = [pool.submit(_try, server, case, call) for case in cases]
+        found = [future.result() for future in waiting]
     return [str(one) for one in found], [one.case for one in found if one.executed]
 
 

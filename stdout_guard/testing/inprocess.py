@@ -12,32 +12,20 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from stdout_guard._callsite import CallSites, Site
 from stdout_guard._ledger import StrayWrite
 from stdout_guard._stream import StrayRaw, hook, text_over
 from stdout_guard.errors import StrayWriteError
 from stdout_guard.testing.safe import cut, plain, quote
+from stdout_guard.testing.scratch import Child, program_of, scratch
 
 MARK = b"\x1estdout-guard-test\x1f"  # opens the record of a forked worker on descriptor 1
 _STDOUT_ARGUMENT = 4  # of subprocess.Popen: place of stdout among the positional ones
-
-
-@dataclass
-class Child:
-    """A child that would have inherited stdout; it writes into ``output`` instead, and that is passed on."""
-
-    program: str
-    site: str
-    output: IO[bytes]
-    pid: int = 0
-    read: int = 0
 
 
 class Watch:
@@ -111,7 +99,7 @@ class Watch:
             self._saved = os.dup(1)
         except OSError:  # descriptor 1 is closed: nothing can arrive there
             return
-        self._fd1, self._fd1_read = _scratch(), 0
+        self._fd1, self._fd1_read = scratch(), 0
         os.dup2(self._fd1.fileno(), 1)
         undo.callback(self._give_back)
 
@@ -132,7 +120,7 @@ class Watch:
             if len(args) > _STDOUT_ARGUMENT or kwargs.get("stdout") is not None or watch._pid != os.getpid():
                 return original(popen, *args, **kwargs)
             site = watch._sites.find(sys._getframe(1))
-            child = Child(_program(args, kwargs), "{}:{}".format(*site.parts), _scratch())
+            child = Child(program_of(args, kwargs), "{}:{}".format(*site.parts), scratch())
             watch._children.append(child)
             original(popen, *args, **{**kwargs, "stdout": child.output.fileno()})
             child.pid = popen.pid
@@ -144,7 +132,7 @@ class Watch:
 
     # ---- Python writes
 
-    def _took(self, data: bytes, frame: FrameType) -> None:
+    def _took(self, data: bytes, frame: FrameType | None) -> None:
         """A write by Python code; the place that began a line has written it."""
         if not _of_protocol(frame):
             site = self._sites.find(frame)
@@ -162,8 +150,8 @@ class Watch:
     def _forward(self, data: bytes) -> None:
         """Hand it on as if nobody watched; what thereby reaches descriptor 1 is not counted a second time."""
         stream, start = self._onward, self._size()
-        write = type(stream).write
-        write(stream, data.decode("utf-8", "backslashreplace"))
+        kind = cast("Any", type(stream))
+        kind.write(stream, data.decode("utf-8", "backslashreplace"))
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
             getattr(stream, "_other", stream).flush()  # pytest's tee
@@ -196,9 +184,7 @@ class Watch:
 
     def _collect(self) -> None:
         for child in self._children:
-            data = _news(child.output, child.read)
-            child.read += len(data)
-            for line in self._passed_on(data):
+            for line in self._passed_on(child.news()):
                 stray = StrayWrite("child", line, pid=child.pid, program=child.program)
                 stray.caller = child.site
                 self._found.append(stray)
@@ -238,28 +224,13 @@ def _sites(root: str) -> CallSites:
     return sites
 
 
-def _scratch() -> IO[bytes]:
-    """A file that several processes append to."""
-    return tempfile.TemporaryFile("a+b", buffering=0)
-
-
-def _news(file: IO[bytes], start: int) -> bytes:
-    size = os.fstat(file.fileno()).st_size
-    return os.pread(file.fileno(), size - start, start) if size > start else b""
-
-
 def told(stray: StrayWrite) -> str:
     """One line for people: who wrote what."""
     return quote(plain(f"{stray.where}: {cut(stray.text, 600)!r}"))
 
 
-def _of_protocol(frame: FrameType) -> bool:
+def _of_protocol(frame: FrameType | None) -> bool:
     """A write of pytest's own reporting, or of a guard's wire that stands in the tested code: nobody's stray."""
     ours = ("stdout_guard._off", "stdout_guard._wire", "stdout_guard.writer")
-    return str(frame.f_globals.get("__name__", "")).startswith(("_pytest._io", "_pytest.terminal", "xdist", *ours))
-
-
-def _program(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    command: Any = args[0] if args else kwargs.get("args", "?")
-    first: Any = command if isinstance(command, (str, bytes, os.PathLike)) else next(iter(command), "?")
-    return os.path.basename(os.fsdecode(first)).partition(" ")[0]
+    module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+    return module.startswith(("_pytest._io", "_pytest.terminal", "xdist", *ours))

@@ -175,7 +175,7 @@ class ServerProcess:
                     return None
                 self._changed.wait(min(left, 0.25))
 
-    def signal(self, number: signal.Signals) -> None:
+    def tell(self, number: signal.Signals) -> None:
         """Send a signal to the whole group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
@@ -188,15 +188,15 @@ class ServerProcess:
         if first is None:
             self.close_stdin()
         else:
-            self.signal(first)
+            self.tell(first)
         limits = self.limits
         how: Literal["by itself", "SIGTERM", "SIGKILL"] = "by itself"
         if not self._wait_exit(limits.grace if grace is None else grace):
             how = "SIGTERM"
-            self.signal(signal.SIGTERM)
+            self.tell(signal.SIGTERM)
             if not self._wait_exit(limits.term):
                 how = "SIGKILL"
-                self.signal(signal.SIGKILL)
+                self.tell(signal.SIGKILL)
                 self._wait_exit(10.0)
         seconds = time.monotonic() - began
         self.close_stdin()
@@ -205,7 +205,7 @@ class ServerProcess:
         survivors: tuple[proc.Holder, ...] = ()
         if not eof:
             survivors = proc.holders({self.wire, proc.identity(self._err_read)})
-            self.signal(signal.SIGKILL)
+            self.tell(signal.SIGKILL)
             proc.end(survivors)
             self._drained(limits.drain)
         self._release()

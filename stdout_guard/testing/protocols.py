@@ -50,6 +50,11 @@ def mapping(value: object) -> Json:
     return cast(Json, value) if isinstance(value, dict) else {}
 
 
+def items(value: Any) -> list[Any]:
+    """A JSON array, or an empty one for any other value."""
+    return cast("list[Any]", cast("object", value)) if isinstance(value, list) else []
+
+
 _MCP_OPENING = ("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": CLIENT})
 _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.dialogue import Dialogue, Mark
+from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import PROTOCOLS, Protocol
 from stdout_guard.testing.records import Ending, Limits
-from stdout_guard.testing.steps import Call, Session, perform
+from stdout_guard.testing.steps import Session, perform
 
 Env = Mapping[str, str | None]
 

@@ -5,21 +5,17 @@ A step may take a number of seconds behind a colon (``idle:4``). Users add a ver
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
 
 from stdout_guard.testing import proc
 from stdout_guard.testing.dialogue import Dialogue, Mark, Message
-from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json, Protocol, mapping
+from stdout_guard.testing.hostile import HOSTILE_STEP, Call, can_be_hostile, lines, snapshot
+from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json, items, mapping
 from stdout_guard.testing.records import Ending
 
-HOSTILE = "stdout-guard-hostile-"
-HOSTILE_STEP = "hostile lines"
 _SAFE_VERBS = {
     "clock", "count", "current", "describe", "echo", "find", "get", "help", "info", "list", "now", "ping", "query",
     "read", "search", "show", "status", "time", "version",
@@ -29,14 +25,6 @@ _RISKY_VERBS = {"add", "create", "delete", "drop", "kill", "remove", "reset", "r
 
 class SessionOver(Exception):
     """The server is gone or silent: the rest of the script has nobody to talk to."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """What to call: a tool (MCP) or a method, with its arguments or params."""
-
-    name: str
-    arguments: Json = field(default_factory=dict[str, Any])
 
 
 @dataclass
@@ -91,8 +79,7 @@ def listing(session: Session, _: float) -> None:
         return
     with dialogue.step("list"):
         answer = _ask(session, dialogue.protocol.listing, None)
-    found: Any = _result(answer).get("tools", [])
-    session.tools = [mapping(tool) for tool in cast(list[Any], found)] if isinstance(found, list) else []
+    session.tools = [mapping(tool) for tool in items(_result(answer).get("tools"))]
 
 
 def call(session: Session, _: float) -> None:
@@ -113,7 +100,7 @@ def hostile(session: Session, _: float) -> None:
     if not can_be_hostile(dialogue.protocol):
         return
     before = snapshot(session.effects)
-    session.hostile = hostile_lines(session)
+    session.hostile = lines(dialogue.protocol, next(iter(chosen_calls(session)), None))
     with dialogue.step(HOSTILE_STEP, fenced=False):
         for line in session.hostile:
             dialogue.write(line, well_formed=False)
@@ -123,11 +110,6 @@ def hostile(session: Session, _: float) -> None:
                 session.unanswered.append("the first request after the hostile lines")
     after = snapshot(session.effects)
     session.touched = tuple(path for path in session.effects if before[path] != after[path])
-
-
-def can_be_hostile(protocol: Protocol) -> bool:
-    """Whether the malformed lines mean something in this protocol."""
-    return protocol.framing == "ndjson" and protocol.fence is not None
 
 
 def idle(session: Session, seconds: float) -> None:
@@ -210,36 +192,6 @@ def _looks_safe(tool: Json) -> bool:
         return bool(hints["readOnlyHint"])
     words = set(str(tool["name"]).lower().replace("-", "_").split("_"))
     return bool(words & _SAFE_VERBS) and not words & _RISKY_VERBS
-
-
-def hostile_lines(session: Session) -> list[bytes]:
-    """Lines that must never be executed: the first three are no JSON, the fourth no object, two are no requests."""
-    protocol, chosen = session.dialogue.protocol, chosen_calls(session)
-    method, params = protocol.listing or "stdout-guard/none", None
-    if chosen:
-        method, params = protocol.calls(chosen[0].name, chosen[0].arguments)
-    request = {"method": method, "params": protocol.params(params) or {}}
-    return [
-        b"DEBUG loading optional extension\n",
-        b"<html><body>502 Bad Gateway</body></html>\n",
-        b"{not json}\n",
-        b"null\n",
-        json.dumps({"jsonrpc": "1.0", "id": f"{HOSTILE}1", **request}).encode() + b"\n",
-        json.dumps({"jsonrpc": "2.0", "id": f"{HOSTILE}2", **request, "params": "text"}).encode() + b"\n",
-    ]
-
-
-def snapshot(paths: Sequence[str]) -> dict[str, object]:
-    """What can be told of files and folders without reading them."""
-    found: dict[str, object] = {}
-    for path in paths:
-        try:
-            status = os.stat(path)
-            names = sorted(os.listdir(path)) if os.path.isdir(path) else []
-            found[path] = (status.st_mtime_ns, status.st_size, names)
-        except OSError:
-            found[path] = None
-    return found
 
 
 def _ask(session: Session, method: str, params: Json | None) -> Message | None:

@@ -13,9 +13,10 @@ from typing import Literal
 
 from stdout_guard.testing import wirecheck
 from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP, can_be_hostile
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.steps import HOSTILE, HOSTILE_STEP, Session, can_be_hostile
+from stdout_guard.testing.steps import Session
 
 Verdict = Literal["pass", "fail", "untested", "not asked"]
 Status = Literal["clean", "broken", "untested"]

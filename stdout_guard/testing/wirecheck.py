@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.steps import HOSTILE, HOSTILE_STEP
 from stdout_guard.transcript import Finding, judge
 
 STAGES = {"framing": "framing", "encoding": "framing", "json": "framing", "limits": "framing", "session": "session"}

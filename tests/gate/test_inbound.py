@@ -10,8 +10,8 @@ import pytest
 from stdout_guard.testing import corpus, gate, inbound
 from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import Plan
+from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.run import Server
-from stdout_guard.testing.steps import Call
 
 FEW = {"H001k", "H041k", "H045k", "H057k", "H216k", "H226k", "H240k"}
 

@@ -7,7 +7,7 @@ import sys
 import environments
 import pytest
 
-from stdout_guard.testing.steps import Call
+from stdout_guard.testing.hostile import Call
 
 pytestmark = pytest.mark.slow
 

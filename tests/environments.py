@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NPM_MANIFEST = ROOT / "tests" / "real" / "npm" / "package.json"
 BUILD_DEADLINE = 600.0  # seconds for one pip or npm run, on a slow machine with an empty cache
+PACKAGE_LIFE = 24 * 3600.0  # seconds
 COMPLETE = ".complete"
 
 
@@ -121,6 +123,7 @@ def package() -> Path:
         _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheel")], cwd=ROOT)
         (wheel,) = (folder / "wheel").glob("*.whl")
         zipfile.ZipFile(wheel).extractall(folder / "unpacked")
+        _forget_old_packages()
 
     _once(folder, build)
     return folder / "unpacked"
@@ -161,6 +164,14 @@ def _point_to(folder: Path, unpacked: Path) -> None:
     fresh = path_file.with_suffix(f".{os.getpid()}.tmp")
     fresh.write_text(f"{unpacked}\n", "utf-8")
     fresh.replace(path_file)
+
+
+def _forget_old_packages() -> None:
+    """Remove the packages of earlier sources, one for each edit, once no running session can still use them."""
+    for old in home().glob("package-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > PACKAGE_LIFE:
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
 def _once(folder: Path, build: Callable[[], None]) -> None:

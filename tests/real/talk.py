@@ -16,7 +16,7 @@ from real import drive
 
 CLIENTS = Path(__file__).parent / "clients"
 DEADLINE = 60.0  # seconds for a conversation that is expected to end well
-LOST = 10.0  # seconds after which an unguarded server's lost answer is taken as lost
+LOST = 6.0  # seconds after which an unguarded server's lost answer is taken as lost
 
 
 @dataclass(frozen=True)

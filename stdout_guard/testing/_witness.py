@@ -32,10 +32,9 @@ def say(text: str) -> None:
 
 def frame_in(data: bytes) -> int:
     """Where a frame begins in ``data``; -1 when there is none."""
-    for opener in (b'{"jsonrpc"', b"Content-Length:"):
-        found = data.find(opener)
-        if found >= 0:
-            return found
+    found = [place for place in (data.find(b'{"jsonrpc"'), data.find(b"Content-Length:")) if place >= 0]
+    if found:
+        return min(found)
     return 0 if data.startswith(b"{") and b'"jsonrpc"' in data[:400] else -1
 
 

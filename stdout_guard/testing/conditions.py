@@ -42,6 +42,10 @@ class Condition:
     supplied: bool = False
 
 
+# Without a stderr the first descriptor that the server opens gets the number 2: it says nothing about merging then.
+CLOSED = 'exec "$@" 2>&-'
+
+
 def _shell(redirection: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", f'exec "$@" {redirection}', "sh")
 
@@ -127,7 +131,7 @@ _TABLE = (
     Condition(
         "stderr-closed",
         "no stderr at all: diagnostics must not fall back to stdout",
-        wrap=_shell("2>&-"),
+        wrap=("/bin/sh", "-c", CLOSED, "sh"),
         answers="optional",
         exits="any",
     ),

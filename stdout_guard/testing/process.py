@@ -191,7 +191,7 @@ class ServerProcess:
             self.tell(first)
         limits = self.limits
         how: Literal["by itself", "SIGTERM", "SIGKILL"] = "by itself"
-        if not self._wait_exit(limits.grace if grace is None else grace):
+        if not self._leaves(limits.grace if grace is None else grace):
             how = "SIGTERM"
             self.tell(signal.SIGTERM)
             if not self._wait_exit(limits.term):
@@ -212,6 +212,15 @@ class ServerProcess:
         self.ended_after = self.elapsed
         self._ending = Ending(self._child.poll(), how, seconds, survivors, eof)
         return self._ending
+
+    def _leaves(self, grace: float) -> bool:
+        """Whether it ends within ``grace``; time in which it works (a slow start, a busy machine) is not counted."""
+        latest = time.monotonic() + grace + (self.limits.start / 2 if grace else 0)
+        idle = proc.Idleness(self.pid, None)
+        while not self._wait_exit(min(grace, 0.25)):
+            if idle.seconds(self.stdout.size) >= grace or time.monotonic() >= latest:
+                return self._child.poll() is not None
+        return True
 
     def _wait_exit(self, seconds: float) -> bool:
         if self._child.poll() is not None:

@@ -21,7 +21,10 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Limits:
-    """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait."""
+    """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait.
+
+    ``grace`` (before SIGTERM) counts only time without work; ``term`` is before SIGKILL, ``drain`` for the last bytes.
+    """
 
     start: float = 30.0
     answer: float = 20.0

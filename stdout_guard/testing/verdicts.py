@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stdout_guard.testing import wirecheck
+from stdout_guard.testing.conditions import CLOSED
 from stdout_guard.testing.dialogue import Message
 from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP, can_be_hostile
 from stdout_guard.testing.protocols import mapping
@@ -74,7 +75,7 @@ def evaluate(run: Run) -> Outcome:
     problems = [Problem(**vars(found)) for found in wire]
     judged = {problem.offset for problem in problems}
     problems += [problem for problem in _unasked(run, session) if problem.offset not in judged]
-    problems += [*_merged(session), *_answers(run, session), *_effects(run, session)]
+    problems += [*_merged(run, session), *_answers(run, session), *_effects(run, session)]
     untested = _untested(run, session)
     blocked = any(problem.code == "blocked-on-stderr" for problem in problems)  # then it cannot leave either
     ending = list(_ending(run, session)) if untested is None and not blocked else []
@@ -156,8 +157,8 @@ def _unasked(run: Run, session: Session) -> Iterator[Problem]:
         yield Problem("session", "answered-notification", why, line, start, raw, step, source)
 
 
-def _merged(session: Session) -> Iterator[Problem]:
-    for holder in session.merged:
+def _merged(run: Run, session: Session) -> Iterator[Problem]:
+    for holder in () if CLOSED in run.condition.wrap else session.merged:
         why = f"stderr of process {holder.pid} ({holder.command}) is the wire: a wrapper merged the two streams"
         yield Problem("framing", "merged-streams", why, step="start-up")
 

@@ -41,9 +41,7 @@ BEFORE = {
     "crash": lambda: setattr(sys, "excepthook", excepthook),
 }
 DURING = {
-    "print": lambda: (
-        raw(b"listing tables\n") if sys.argv[0].endswith("sdk_mcp2.py") else print("listing tables", flush=True)
-    ),
+    "print": lambda: print("listing tables", file=STREAM if MOVED else sys.stdout, flush=True),
     "raw": lambda: raw(b"listing tables\n"),
     "child": lambda: subprocess.run(["/bin/echo", "Already up to date."], check=True, stdout=WIRE if MOVED else None),
     "glued-tool": lambda: raw(b"working..."),

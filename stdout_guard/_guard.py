@@ -54,12 +54,11 @@ class Guard:
         self.sink: Sink | None = None
         self.channel: _channel.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
-        self.refusal = ""  # why nothing can be written to the wire in this process
         self.finished = self.heirs = False
         self.first_use = _thread.RLock()  # two threads that ask for the wire at once must get one wire, with one lock
         self.stdin: Any = None
         self.stdin_fd, self.stdin_identity = -1, _fd.identity(-1)
-        self.opened: Wire | None = None  # the wire, once it is used
+        self.opened: Wire
         self._text_wire: io.TextIOWrapper | None = None
         self.original: Any = sys.stdout
         self.intake: Intake
@@ -67,8 +66,9 @@ class Guard:
     def take_in(self) -> None:
         """Once fd 1 is diverted: the part that makes records of strays, and the stream that feeds it."""
         from ._intake import Intake
+        from ._wire import Wire  # now: an import is nothing that a signal handler could find half done and wait for
 
-        self.intake = Intake(self)
+        self.intake, self.opened = Intake(self), Wire(self.wire_fd, self.check_hands)
         self.bottom = _stream.StrayRaw(self, self.intake.python_write, self.intake.flushed)
         self.stream = _stream.text_over(self.bottom)
 
@@ -77,16 +77,11 @@ class Guard:
     @property
     def wire(self) -> "Wire":
         """The real stdout, binary: one write() is one unit. In a worker every write raises GuardStateError."""
-        with self.first_use:
-            if self.opened is None:
-                if self.role == "watch":
-                    from ._off import GUARD
+        if self.role == "watch":
+            from ._off import GUARD
 
-                    return GUARD.wire  # type: ignore[return-value]
-                from ._wire import Wire
-
-                self.opened = Wire(self.wire_fd, self.check_hands, self.refusal)
-            return self.opened
+            return GUARD.wire  # type: ignore[return-value]
+        return self.opened
 
     @property
     def text_wire(self) -> io.TextIOWrapper:
@@ -254,9 +249,9 @@ def _open_channel(guard: Guard) -> tuple[_channel.Channel | None, str]:
     partly = _fd.Undo()
     try:
         channel = _channel.Channel(partly)
-    except OSError as error:
+    except (OSError, RuntimeError, MemoryError) as error:  # no descriptors, or no lock to be had
         partly.run()
-        return None, str(error)
+        return None, str(error) or type(error).__name__
     from ._leave import retire
 
     guard.undo.push(partly.run)

@@ -53,6 +53,10 @@ class Intake:
             self.redactor = Redactor()
         self.packed = self.judged = False  # packed: records are sent to the owner, through the channel
         self.verdict: BaseException | None = None
+        if guard.mode == "strict":
+            from . import _seldom
+
+            self.refused = _seldom.refused
         self._local, self._told = _thread._local(), set[str]()
 
     def python_write(self, data: bytes, frame: "FrameType | None") -> None:
@@ -71,13 +75,12 @@ class Intake:
             lines = data.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
             strays = [self._python(line, site, frame) for line in lines]
             self.record(strays)
-            from ._seldom import refused
-
-            raise refused(next((stray for stray in strays if stray.note), strays[0]))
+            raise self.refused(next((stray for stray in strays if stray.note), strays[0]))
         try:
             self._assemble(data, frame)
         except Exception as error:  # ours: a print that went well without us must not fail with us
-            os.write(2, b"stdout-guard: not named (%s): %s\n" % (repr(error).encode(), repr(data[:500]).encode()))
+            text = "[not shown]" if self.redactor is not None else data[:500].decode("utf-8", "backslashreplace")
+            self.record([StrayWrite("fd1", text, note=f"not named: {type(error).__name__}: {error}")])
 
     def _assemble(self, data: bytes, frame: "FrameType | None") -> None:
         """Put the pieces of one thread together to lines, and record those that are finished."""
@@ -123,7 +126,20 @@ class Intake:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")
         if "\r" in text:  # a progress bar that was redrawn: its last state
             text = text.rpartition("\r")[2]
-        return self.redactor(text) if self.redactor is not None else text
+        return text if self.redactor is None else self._redacted(text)
+
+    def _redacted(self, text: str) -> str:
+        """A redactor that fails, or prints, withholds the text: it lets nothing out and breaks nothing."""
+        if getattr(self._local, "redacting", False):
+            return "[not shown: printed by the redact callable itself]"
+        self._local.redacting = True
+        try:
+            hidden: Any = self.redactor(text) if self.redactor is not None else text
+            return hidden if isinstance(hidden, str) else f"[not shown: redact returned a {type(hidden).__name__}]"
+        except Exception as error:
+            return f"[not shown: redact failed: {type(error).__name__}]"
+        finally:
+            self._local.redacting = False
 
     @staticmethod
     def _note(kind: str, text: str, module: str = "") -> str:
@@ -164,11 +180,7 @@ class Intake:
 
     def _for_a_person(self, data: bytes, frame: "FrameType | None") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
-        if (
-            self.guard.role != "owner"
-            or self.guard.finished
-            or (self.guard.opened is not None and self.guard.opened.frames)
-        ):
+        if self.guard.role != "owner" or self.guard.finished or self.guard.opened.frames:
             return False
         if not _is_help(frame):
             return False
@@ -223,9 +235,9 @@ def _is_help(frame: "FrameType | None") -> bool:
     module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
     if module in ("argparse", "optparse"):
         return function in ("_print_message", "print_help", "print_version")
-    if module == "click.utils" and frame.f_back is not None:  # its options' callbacks, not secho, prompt or a bar
-        by = frame.f_back
-        return str(by.f_globals.get("__name__")) in ("click.core", "click.decorators") and by.f_code.co_name in _HELPERS
+    if str(module).removeprefix("typer._") == "click.utils" and frame.f_back is not None:  # typer brings its own copy
+        by = str(frame.f_back.f_globals.get("__name__")).removeprefix("typer._")
+        return by in ("click.core", "click.decorators") and frame.f_back.f_code.co_name in _HELPERS  # not secho, prompt
     if str(module).startswith("rich."):  # typer formats its help with rich
         step: FrameType | None = frame
         for _ in range(40):

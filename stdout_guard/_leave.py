@@ -46,12 +46,10 @@ def forked(guard: "Guard") -> None:
             guard.channel.restart()
         return
     guard.role, guard.intake.packed = "worker", guard.channel is not None
-    guard.refusal = (
+    guard.opened.refuse(
         f"process {guard.pid} was forked from the server (process {owner}), which alone owns the wire; send the result "
         "back to it, or, for a daemon, call guard.adopt_after_fork() in the server before it forks"
     )
-    if guard.opened is not None:
-        guard.opened.refuse(guard.refusal)
     _fd.close(guard.wire_fd, guard.wire_identity)
     _fd.close(guard.stdin_fd, guard.stdin_identity)
     if guard.channel is not None:
@@ -113,11 +111,7 @@ def _last_step(guard: "Guard") -> None:
     if _fd.identity(1) == guard.fd1:
         _fd.point(guard.late_target, 1)
     retire(guard)
-    if (
-        guard.ledger.total
-        or (guard.opened is not None and guard.opened.busy)
-        or (guard.sink is not None and guard.sink.lost_lines)
-    ):
+    if guard.ledger.total or guard.opened.busy or (guard.sink is not None and guard.sink.lost_lines):
         from ._seldom import last_words
 
         last_words(guard)

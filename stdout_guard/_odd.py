@@ -30,7 +30,7 @@ def start(guard: "Guard") -> bool:
     kind = marked(1)
     if kind:
         guard.role, guard.intake.packed = "worker", kind == "thread"
-        guard.refusal = (
+        guard.opened.refuse(
             f"the stdout of process {os.getpid()} is its parent's channel for stray output, not a wire; start this "
             "server with a stdout of its own (stdout=subprocess.PIPE)"
         )

@@ -10,14 +10,16 @@ _NAMES = (
     r"|api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret[_-]?(?:access[_-]?)?key|private[_-]?key|auth|authorization"
     r"|credentials?|session[_-]?(?:id|key)?|cookie|set-cookie|x-api-key|signature|sig"
 )
+_KEY = "[A-Z ]*PRIVATE KEY(?: BLOCK)?-----"
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
 # Each pattern keeps group "keep" and hides the rest of the match. Sources: the token formats their issuers publish.
 PATTERNS = [
-    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/@:]*:[^\s/@]+@", re.I),  # scheme://user:password@
+    re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/?#]+@", re.I),  # everything up to the authority's last @
+    re.compile(r"(?P<keep>\b(?:set-)?cookie[\"']?\s*[:=]\s*).+", re.I),  # all of its values
+    re.compile(r"(?P<keep>\b(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;]+", re.I),
     re.compile(r"(?P<keep>\b(?:bearer|basic|digest|negotiate)\s+)[A-Za-z0-9._~+/=-]{6,}", re.I),
-    re.compile(
-        rf"(?P<keep>[\"']?\b[\w-]*(?:{_NAMES})[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&\"')}}\]]+)", re.I
-    ),
-    re.compile(rf"(?P<keep>--?[\w-]*(?:{_NAMES})\s+)(?!-)\S+", re.I),  # a command line
+    re.compile(rf"(?P<keep>[\"']?\b[\w-]*(?:{_NAMES})[\"']?\s*(?:=>|[:=])\s*)(?:{_QUOTED}|[^\s,;&\"')}}\]]+)", re.I),
+    re.compile(rf"(?P<keep>--?[\w-]*(?:{_NAMES})\s+)(?:{_QUOTED}|(?!-)\S+)", re.I),  # a command line
     re.compile(r"(?P<keep>)\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"),  # JSON web token
     re.compile(r"(?P<keep>)\b(?:gh[pousr]_\w{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,})"),
     re.compile(r"(?P<keep>)\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}"),
@@ -25,30 +27,36 @@ PATTERNS = [
     re.compile(
         r"(?P<keep>)\b(?:AIza[\w-]{30,}|ya29\.[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{40,}|hf_\w{30,}|dop_v1_\w{40,})"
     ),
-    re.compile(r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.S),
+    re.compile(
+        r"(?P<keep>)-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|$)",
+        re.S,
+    ),
 ]
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16,}")
-_KEY_END = re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
-_KEY_HEADER = re.compile(r"[A-Za-z0-9-]+: .*")
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = re.compile(r"-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----")
+_KEY_LINE = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|[A-Za-z0-9-]+: .*)\s*")  # base64, its checksum, or a header of the key
+_KEY_LINES = 200  # the longest key, with lines of others in between
 
 
 class Redactor:
-    """Callable from text to text. It remembers that a private key began, and hides the lines until it ends."""
+    """Callable from text to text. It remembers that a private key began, and hides its lines until it ends; what other
+    threads and children say meanwhile is shown."""
 
     def __init__(self) -> None:
-        self._in_key = False
+        self._left = 0
 
     def __call__(self, text: str) -> str:
         """``text`` with its secrets replaced by ``[redacted]``."""
-        if self._in_key:
+        if self._left:
+            self._left -= 1
             if end := _KEY_END.search(text):
-                self._in_key = False
+                self._left = 0
                 return HIDDEN + self._hide(text[end.end() :])
-            if _KEY_LINE.fullmatch(text.strip()) or not text.strip() or _KEY_HEADER.fullmatch(text):
+            if _KEY_LINE.fullmatch(text):
                 return HIDDEN
-            self._in_key = False  # whatever this is, it is no key any more
-        if "PRIVATE KEY-----" in text and "-----BEGIN" in text and not _KEY_END.search(text):
-            self._in_key = True
+        begun = _KEY_BEGIN.search(text)
+        if begun and not _KEY_END.search(text, begun.end()):
+            self._left = _KEY_LINES
         return self._hide(text)
 
     def _hide(self, text: str) -> str:

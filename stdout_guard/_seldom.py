@@ -79,7 +79,7 @@ def _verdict(original: "Callable[[Any], Any]", guard: "Guard") -> "Callable[[Any
 
 def last_words(guard: "Guard") -> None:
     """The summary, and what else must be said before nothing can be."""
-    if guard.opened is not None and guard.opened.busy:
+    if guard.opened.busy:
         guard.intake.tell("a frame was still being written at the end: the client may have got only its beginning")
     if guard.ledger.total:
         from ._formats import summary
@@ -122,9 +122,8 @@ def take_away(guard: "Guard") -> None:
         flush_c()
     guard.intake.flush_tails()
     guard.undo.run()
-    guard.role, guard.refusal = "ended", "the guard was taken away by uninstall(); write to sys.stdout.buffer again"
-    if guard.opened is not None:
-        guard.opened.refuse(guard.refusal)
+    guard.role = "ended"
+    guard.opened.refuse("the guard was taken away by uninstall(); write to sys.stdout.buffer again")
 
 
 # ---- exec

@@ -39,12 +39,12 @@ class Wire(_stream.Bottom):
 
     name = "<wire>"
 
-    def __init__(self, fd: int, verify: "Callable[[], object]", refusal: str) -> None:
+    def __init__(self, fd: int, verify: "Callable[[], object]") -> None:
         self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
-        self._pid, self.refusal, self.frames = os.getpid(), refusal, 0
+        self._pid, self.refusal, self.frames = os.getpid(), "", 0
         self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
         self._dead, self._verified, self._target = "", 0.0, (fd,)
-        own(fd, self._pid)
+        self._marked = own(fd, self._pid)
 
     @property
     def busy(self) -> bool:
@@ -80,7 +80,7 @@ class Wire(_stream.Bottom):
             self._queue.clear()
             raise self._gone()
         now = monotonic()
-        if now > self._verified + VERIFY_EVERY:
+        if not self._marked or owned(1, self._pid) or now > self._verified + VERIFY_EVERY:
             self._verified = now
             self._verify()
         self._dead, left = TORN, len(frame)
@@ -129,19 +129,20 @@ class Wire(_stream.Bottom):
     def adopt(self) -> None:
         """Make this process, a fork, the owner."""
         self._pid, self._lock, self._busy, self.frames = os.getpid(), _thread.RLock(), False, 0
-        own(self._number, self._pid)
+        self._marked = own(self._number, self._pid)
 
     def fileno(self) -> int:
         return self._number
 
 
-def own(fd: int, pid: int) -> None:
+def own(fd: int, pid: int) -> bool:
     """Write our pid into the description behind ``fd`` (F_SETOWN: means nothing to anybody unless O_ASYNC is set)."""
     try:
         if fd >= 0 and hasattr(_fd.fcntl, "F_SETOWN"):
             _fd.fcntl.fcntl(fd, _fd.fcntl.F_SETOWN, pid)
     except OSError:  # a kind of file that has no owner: the slower look remains
-        return
+        return False
+    return owned(fd, pid)
 
 
 def owned(fd: int, pid: int) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from stdout_guard.testing import artefacts, gate, github, jsonreport, junit, text
+from stdout_guard.testing import gate, text
 from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import ConfigError, Plan, choose, limits_from, load, protocol
 from stdout_guard.testing.hostile import Call
@@ -71,7 +71,11 @@ def execute(args: argparse.Namespace) -> int:
     except ConfigError as error:
         print(f"stdout-guard check: {error}", file=sys.stderr)
         return 2
-    results = [_run(plan, args) for plan in plans]
+    try:
+        results = [_run(plan, args) for plan in plans]
+    except KeyboardInterrupt:
+        print("stdout-guard check: interrupted; nothing was judged", file=sys.stderr)
+        return 3
     redactor = Redactor.from_environment(dict(os.environ), *(plan.server.env for plan in plans))
     try:
         _report(results, redactor, args)
@@ -99,18 +103,30 @@ def _progress(server: str) -> gate.Progress:
 
 
 def _report(results: Sequence[gate.ServerResult], redactor: Redactor, args: argparse.Namespace) -> None:
-    attached = artefacts.write(args.out, results, redactor) if args.out else {}
-    report = json.dumps(jsonreport.render(results, redactor), indent=1)
+    # each report's module is loaded when it is asked for: the gate must cost little beside the server's own start
+    attached: dict[int, list[str]] = {}
+    if args.out:
+        from stdout_guard.testing import artefacts
+
+        attached = artefacts.write(args.out, results, redactor)
     if args.junit:
+        from stdout_guard.testing import junit
+
         junit.write(args.junit, results, redactor, attached)
-    if args.json and args.json != "-":
-        with open(args.json, "w", encoding="utf-8") as file:
-            file.write(report + "\n")
-    if args.json == "-":
-        _print(report + "\n")
-    else:
+    if args.json:
+        from stdout_guard.testing import jsonreport
+
+        report = json.dumps(jsonreport.render(results, redactor), indent=1) + "\n"
+        if args.json == "-":
+            _print(report)
+        else:
+            with open(args.json, "w", encoding="utf-8") as file:
+                file.write(report)
+    if args.json != "-":
         _print(text.render(results, redactor))
-    if github.active():
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        from stdout_guard.testing import github
+
         stream = sys.stderr if args.json == "-" else sys.stdout
         for line in github.commands(results, redactor):
             print(line, file=stream, flush=True)

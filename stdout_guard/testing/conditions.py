@@ -105,6 +105,11 @@ _TABLE = (
         env={"LC_ALL": "POSIX", "LANG": None, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ),
     Condition(
+        "latin-1",
+        "the console's encoding is not UTF-8: the wire must not follow it",
+        env={"PYTHONIOENCODING": "latin-1"},
+    ),
+    Condition(
         "unbuffered",
         "PYTHONUNBUFFERED=1: noise comes where it was written, glued or torn",
         env={"PYTHONUNBUFFERED": "1"},

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from stdout_guard.testing import culprit, explain
+from stdout_guard.testing import explain
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.config import Expected, Plan
-from stdout_guard.testing.packaged import PackagingError, installed
 from stdout_guard.testing.run import Run, Server, execute
 from stdout_guard.testing.steps import chosen_calls
 from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem, Status, evaluate
@@ -48,12 +46,16 @@ def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_c
     with ExitStack() as stack:
         server = plan.server
         if plan.wheel or plan.package:
+            from stdout_guard.testing.packaged import PackagingError, installed
+
             try:
                 server = stack.enter_context(installed(server, wheel=plan.wheel, package=plan.package))
             except PackagingError as error:
                 return ServerResult(plan, [], packaging=str(error))
         outcomes = _conditions(server, plan.conditions, jobs or os.cpu_count() or 1, progress or _silent)
-        if find_culprits:
+        if find_culprits and any(outcome.problems for outcome in outcomes):
+            from stdout_guard.testing import culprit
+
             culprit.investigate(server, outcomes)
         for outcome in outcomes:
             for problem in outcome.problems:
@@ -90,12 +92,20 @@ def _conditions(server: Server, conditions: Sequence[Condition], jobs: int, prog
         if outcomes[-1].status == "untested" and not outcomes[-1].problems:
             why = f"not run, because the plain run could not be tested: {outcomes[-1].untested}"
             return outcomes + [_unrun(server, condition, why) for condition in rest]
-    with ThreadPoolExecutor(max(1, min(jobs, len(rest) or 1))) as pool:
+    if not rest:
+        return outcomes
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max(1, min(jobs, len(rest)))) as pool:
         waiting = [(condition, pool.submit(_judged, server, condition)) for condition in _longest_first(rest)]
         found: dict[str, list[Outcome]] = {}
-        for number, (condition, future) in enumerate(waiting):
-            progress(condition.name, total - len(rest) + number, total)
-            found[condition.name] = future.result()
+        try:
+            for number, (condition, future) in enumerate(waiting):
+                progress(condition.name, total - len(rest) + number, total)
+                found[condition.name] = future.result()
+        except BaseException:  # interrupted: start no more; those that run are ended by their own limits
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return outcomes + [outcome for condition in rest for outcome in found[condition.name]]
 
 

@@ -7,7 +7,7 @@ cannot add one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from stdout_guard.testing import explain
 from stdout_guard.testing.gate import ServerResult
@@ -16,11 +16,6 @@ from stdout_guard.testing.text import headline, safe
 from stdout_guard.testing.verdicts import Problem
 
 MOST = 10  # annotations GitHub shows for one step
-
-
-def active(env: Mapping[str, str] | None = None) -> bool:
-    """Whether this runs in a job of GitHub Actions."""
-    return (os.environ if env is None else env).get("GITHUB_ACTIONS") == "true"
 
 
 def commands(results: Sequence[ServerResult], redactor: Redactor) -> Iterator[str]:

@@ -16,7 +16,7 @@ def test_the_default_table_holds_every_condition_once_and_says_what_it_teaches()
     """The list of conditions is part of the contract: one sentence each, no name twice."""
     assert set(CONDITIONS) == {
         "plain", "eof", "idle", "verbose", "no-home", "missing-home", "read-only-cwd", "empty-cwd", "warnings",
-        "dev-mode", "ascii", "unbuffered", "buffered", "bad-argument", "start-failure", "stderr-closed",
+        "dev-mode", "ascii", "latin-1", "unbuffered", "buffered", "bad-argument", "start-failure", "stderr-closed",
         "stderr-unread", "merged", "terminal", "sigterm", "repeat",
     }  # fmt: skip
     assert all(condition.teaches and "." not in condition.teaches[-1] for condition in CONDITIONS.values())
@@ -46,6 +46,7 @@ def test_a_clean_server_is_clean_under_every_condition_within_a_minute(check):
         ("home_notice", "missing-home", b"no home, settings are not kept\n"),
         ("home_notice", "no-home", b"no home, settings are not kept\n"),
         ("log_fallback", "read-only-cwd", b"cannot write server.log, logging here\n"),
+        ("latin1_answer", "latin-1", b'{"jsonrpc": "2.0", "id": 5, "result": "Z\xfcrich"}\n'),
         ("first_start", "repeat", b"first start: building the cache\n"),
     ],
 )

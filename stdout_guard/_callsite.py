@@ -31,10 +31,10 @@ KINDS = {
 class Site:
     """A call site. ``parts``: file as a terminal can open it, line, function, and the caller's ``file:line`` or ""."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("module", "parts")
 
-    def __init__(self, file: str, line: int, function: str, caller: str = "") -> None:
-        self.parts = file, line, function, caller
+    def __init__(self, file: str, line: int, function: str, caller: str = "", module: str = "") -> None:
+        self.parts, self.module = (file, line, function, caller), module
 
     def __str__(self) -> str:
         file, line, _, caller = self.parts
@@ -125,7 +125,7 @@ class CallSites:
             return Site("<unknown>", 0, "?")
         function = blamed.f_code.co_qualname.rpartition("<locals>.")[2]
         caller = f"{self.shown(behind)}:{behind.f_lineno}" if behind is not None else ""
-        return Site(self.shown(blamed), blamed.f_lineno or 0, function, caller)
+        return Site(self.shown(blamed), blamed.f_lineno or 0, function, caller, str(blamed.f_globals.get("__name__")))
 
     def shown(self, frame: "FrameType") -> str:
         """The frame's file: relative when below the working directory, else absolute."""

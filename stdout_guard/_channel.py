@@ -82,7 +82,6 @@ class Channel:
         self.shared = Source("fd1", self.read_fd)
         self.sources: dict[int, Source] = {self.read_fd: self.shared}
         self.ticking = self.stopping = self.running = False
-        self.done = _thread.allocate_lock()
 
     def _close_pipe(self) -> None:
         _fd.close(self.read_fd, self.identity)
@@ -99,7 +98,7 @@ class Channel:
         failed: "Callable[[BaseException], None]",
     ) -> None:
         """Start the pump; raises RuntimeError or MemoryError when no thread can be had."""
-        self.deliver, self.idle, self.failed = deliver, idle, failed
+        self.deliver, self.idle, self.failed, self.done = deliver, idle, failed, _thread.allocate_lock()
         self.done.acquire()
         try:
             self.stopping = False
@@ -111,7 +110,6 @@ class Channel:
 
     def restart(self) -> None:
         """Start the pump again: in a fork that took the channel over, or after an exec that failed."""
-        self.done, self.running = _thread.allocate_lock(), False
         self.start(self.deliver, self.idle, self.failed)
 
     def wake(self) -> None:

@@ -35,21 +35,19 @@ def close(fd: int, known: "Identity | None") -> None:
         os.close(fd)
 
 
-def fill_standard() -> tuple[int, ...]:
+def fill_standard() -> list[int]:
     """Open the null device on each of 0, 1, 2 that is closed, so that no file of anybody's takes the number.
 
     Returns the numbers filled. Not undone: a closed standard descriptor helps nobody.
     """
-    filled: list[int] = []
-    for fd in (0, 1, 2):
-        if identity(fd) is None:
-            got = os.open(os.devnull, os.O_RDWR)
-            if got != fd:
-                os.dup2(got, fd)
-                os.close(got)
-            os.set_inheritable(fd, True)
-            filled.append(fd)
-    return tuple(filled)
+    filled = [fd for fd in (0, 1, 2) if identity(fd) is None]
+    for fd in filled:
+        got = os.open(os.devnull, os.O_RDWR)
+        if got != fd:
+            os.dup2(got, fd)
+            os.close(got)
+        os.set_inheritable(fd, True)
+    return filled
 
 
 def private(fd: int, lowest: int = 3) -> int:

@@ -55,6 +55,7 @@ class Guard:
         self.channel: _channel.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
         self.finished = self.heirs = False
+        self.adapted = set[str]()  # writer modules that have the wire
         self.first_use = _thread.RLock()  # two threads that ask for the wire at once must get one wire, with one lock
         self.stdin: Any = None
         self.stdin_fd, self.stdin_identity = -1, _fd.identity(-1)
@@ -211,12 +212,14 @@ def _claim(guard: Guard) -> None:
     undo.push(lambda: _fd.close(wire_fd, out))
     guard.wire_fd, guard.wire_identity = wire_fd, out
     channel, why = _open_channel(guard)
+    at = len(undo.steps)
     undo.push(lambda: _fd.point(wire_fd, 1))
     _fd.point(2 if channel is None else channel.write_fd, 1)
     # ---- fd 1 is diverted: what is imported from here on may print
     guard.take_in()
-    from . import _report
+    from . import _leave, _report
 
+    undo.steps.insert(at, lambda: _leave.retire(guard))  # its pipes are drained once fd 1 is what it was
     if out == err or guard.settings.log:
         from . import _odd
 
@@ -252,10 +255,7 @@ def _open_channel(guard: Guard) -> tuple[_channel.Channel | None, str]:
     except (OSError, RuntimeError, MemoryError) as error:  # no descriptors, or no lock to be had
         partly.run()
         return None, str(error) or type(error).__name__
-    from ._leave import retire
-
     guard.undo.push(partly.run)
-    guard.undo.push(lambda: retire(guard))
     return channel, ""
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 NOT_SEEN = "this looks like a protocol frame, but {0}, so no client saw it; {1}"
 REMEDY = {
     "python": ("module {} is not a named protocol writer", "set STDOUT_GUARD_WRITERS={} or write frames to guard.wire"),
+    "main": ("the script itself wrote it to sys.stdout", "write frames to guard.wire"),
+    "named": ("{} holds the stream from before (a default argument, an attribute?)", "write frames to guard.wire"),
     "child": ("a child wrote it", "start that child with stdout=guard.wire.fileno()"),
     "fd1": ("it was written to fd 1", "write frames to guard.wire"),
 }
-
-
 _HELPERS = ("callback", "show_help", "main", "parse_args", "print_help")
 
 
@@ -73,7 +73,7 @@ class Intake:
         if self.guard.mode == "strict" and not self.guard.finished:
             site = self.sites.find(frame)
             lines = data.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
-            strays = [self._python(line, site, frame) for line in lines]
+            strays = [self._python(line, site) for line in lines]
             self.record(strays)
             raise self.refused(next((stray for stray in strays if stray.note), strays[0]))
         try:
@@ -93,10 +93,10 @@ class Intake:
             tail.site = self.sites.find(frame)
         lines = tail.add(data)
         if lines:
-            self.record([self._python(line, tail.site, frame) for line in lines])
+            self.record([self._python(line, tail.site) for line in lines])
         if tail.data:
             if self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
-                self.record([self._python(tail.take(), tail.site, frame)])
+                self.record([self._python(tail.take(), tail.site)])
             elif self.guard.channel is not None:
                 self.guard.channel.wake()
 
@@ -117,9 +117,10 @@ class Intake:
             strays.append(StrayWrite(source.kind, text, source.site, note, source.pid, source.program))
         self.record(strays)
 
-    def _python(self, line: bytes, site: "Any", frame: "FrameType | None" = None) -> StrayWrite:
+    def _python(self, line: bytes, site: "Any") -> StrayWrite:
         text = self._text(line)
-        note = self._note("python", text, frame.f_globals.get("__name__", "?") if frame is not None else "?")
+        named = "named" if site.module in self.guard.settings.writers else "python"
+        note = self._note("main" if site.module == "__main__" else named, text, site.module)
         return StrayWrite("python", text, site, note)
 
     def _text(self, line: bytes) -> str:

@@ -65,19 +65,20 @@ def _module(target: list[str]) -> Callable[[], object]:
 
 
 def _program(target: list[str]) -> Callable[[], object] | str:
-    """How to run a script by path, or an installed command by name; a text when it is neither."""
+    """How to run a script by path, or an installed command by name or path; a text when it is neither."""
     name = target[0]
-    if os.path.isfile(name) and (os.sep in name or name.endswith((".py", ".pyz", ".pyw"))):
-        return _script(name)
     if os.path.isdir(name) and os.path.isfile(os.path.join(name, "__main__.py")):
         return _script(name)
-    point = next((point for point in entry_points(group="console_scripts") if point.name == name), None)
-    if point is not None:
-        return lambda: _load_entry(point, target)
-    path = shutil.which(name) or (name if os.path.isfile(name) else None)
+    command = os.path.basename(name)
+    if command == name or os.path.dirname(os.path.abspath(name)) == os.path.dirname(sys.executable):
+        point = next((point for point in entry_points(group="console_scripts") if point.name == command), None)
+        if point is not None and (command != name or not os.path.isfile(name)):
+            return lambda: _load_entry(point, target)
+    path = name if os.path.isfile(name) else shutil.which(name)
     if path is None:
         return f"{name!r} is neither a file nor a command on PATH; is it installed in this environment ({sys.prefix})?"
-    return _script(path) if _is_ours(path) else _not_python(path)
+    python = path.endswith((".py", ".pyw", ".pyz")) or _is_zip(path) or _is_ours(path)
+    return _script(path) if python else _not_python(path)
 
 
 def _load_entry(point: Any, target: list[str]) -> object:

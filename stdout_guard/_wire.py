@@ -137,9 +137,10 @@ class Wire(_stream.Bottom):
 
 def own(fd: int, pid: int) -> bool:
     """Write our pid into the description behind ``fd`` (F_SETOWN: means nothing to anybody unless O_ASYNC is set)."""
+    if fd < 0 or not hasattr(_fd.fcntl, "F_SETOWN"):
+        return False
     try:
-        if fd >= 0 and hasattr(_fd.fcntl, "F_SETOWN"):
-            _fd.fcntl.fcntl(fd, _fd.fcntl.F_SETOWN, pid)
+        _fd.fcntl.fcntl(fd, _fd.fcntl.F_SETOWN, pid)
     except OSError:  # a kind of file that has no owner: the slower look remains
         return False
     return owned(fd, pid)

@@ -65,8 +65,9 @@ def begin() -> None:
 def adapt(module: "Any", how: "How", stdin: bool) -> None:
     """Adapt one module for the guard that stands now; what does not fit is said by name, never silent."""
     guard = _guard.current
-    if guard is None or guard.role != "owner":
+    if guard is None or guard.role != "owner" or module.__name__ in guard.adapted:
         return
+    guard.adapted.add(module.__name__)
     try:
         problem = how(module, guard, stdin)
     except Exception as error:

@@ -123,17 +123,11 @@ def _give(module: Any, guard: Guard, streams: dict[str, Any], text: io.TextIOWra
     names: dict[str, Any] = module.__dict__
     proxy = ShadowSys(streams)
     found = False
-    for name in STREAMS[:3]:
-        if (
-            text is not None
-            and name in streams
-            and names.get(name) in (guard.stream, guard.original)
-            and name != "stdin"
-        ):
+    for name, value in list(names.items()):
+        if text is not None and any(value is stream for stream in (guard.stream, guard.original)):
             _set(module, guard, name, text)
             found = True
-    for name, value in list(names.items()):
-        if value is sys:
+        elif value is sys:
             _set(module, guard, name, proxy)
             found = found or {"stdout", "__stdout__"} & set(_names(module)) != set()
     return "" if found else "it does not read sys.stdout"

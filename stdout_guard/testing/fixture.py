@@ -112,6 +112,8 @@ class StdioServer:
     def describe(self, what: str) -> str:
         """``what``, with the command and both streams as they are now."""
         redactor = Redactor.from_environment(self.server.env, _environment())
+        if self._process.stdout.eof:
+            self._process.finish()  # so that the end of stderr is there
         parts = [
             f"{what} ({'running' if self._process.running else 'the server has ended'})",
             f"command: {' '.join(redactor.argv(self.server.command))}",

@@ -7,6 +7,7 @@ tested is never called clean.
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -87,7 +88,8 @@ def evaluate(run: Run) -> Outcome:
         notes.append(f"{untested} (allowed here)")
         untested = None
     if run.condition.advisory:
-        notes += [f"{problem.code}: {problem.why}" for problem in problems]
+        found = Counter((problem.check, problem.code) for problem in problems)
+        notes += [f"{check}/{code}: {number} times, told only" for (check, code), number in found.items()]
         problems, untested = [], None
     return Outcome(run, problems, notes, _verdicts(run, problems, untested is not None), untested)
 

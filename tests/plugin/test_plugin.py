@@ -15,7 +15,7 @@ SERVERS = Path(__file__).parent.parent / "gate" / "servers"
 REGISTERED = any(entry.value == "stdout_guard.pytest_plugin" for entry in entry_points(group="pytest11"))
 LOAD = () if REGISTERED else ("-p", "stdout_guard.pytest_plugin")
 QUICK = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:timeout")
-CAPTURES = ("fd", "sys", "no", "tee-sys")
+CAPTURES = ("fd", "no", pytest.param("sys", marks=pytest.mark.slow), pytest.param("tee-sys", marks=pytest.mark.slow))
 
 
 @pytest.fixture

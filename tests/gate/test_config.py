@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -99,3 +102,14 @@ def test_a_call_of_ones_own_is_made_with_its_arguments(command_line, command_of)
     steps = [step["step"] for step in json.loads(done.stdout)["servers"][0]["conditions"][0]["steps"]]
     assert done.returncode == 0
     assert steps == ["start-up", "initialized", "list", "call echo", "hostile lines", "idle", "exit"]
+
+
+def test_a_terminal_is_told_which_condition_runs(command_of):
+    """A progress line on stderr when that is a terminal, wiped at the end; none otherwise."""
+    master, slave = os.openpty()
+    command = [sys.executable, "-m", "stdout_guard", "check", "--condition", "plain", "--", *command_of("clean")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave, timeout=60)
+    os.close(slave)
+    shown = os.read(master, 65536)
+    os.close(master)
+    assert done.returncode == 0 and b"[1/1] clean.py: plain" in shown and shown.endswith(b"\r\x1b[K")

@@ -215,7 +215,8 @@ def main() -> int:
     cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     print(
         f"{time.monotonic() - began:.0f} s, {asked} requests, {sum(client.answers.values())} frames, strays "
-        f"{client.wrote}, dropped {client.dropped}, cpu {cpu:.0f} s, first and last state {client.states[:1]} {client.states[-1:]}"
+        f"{client.wrote}, dropped {client.dropped}, cpu {cpu:.0f} s, "
+        f"first and last state {client.states[:1]} {client.states[-1:]}"
     )
     for problem in problems:
         print("DID NOT HOLD:", problem)

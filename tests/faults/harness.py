@@ -253,7 +253,9 @@ class Child:
         return int(self.process.returncode)
 
     def wait_blocked(self, seconds: float = DEADLINE) -> None:
-        """Wait until the wire, which nobody reads, takes no more: the same amount waits in it as long as ten looks ago."""
+        """Wait until the wire, which nobody reads, takes no more: the same amount waits in it as long as ten looks
+        ago.
+        """
         limit, same, last = time.monotonic() + seconds, 0, -1
         while same < 10:
             waiting = unread(self.wire.fd)

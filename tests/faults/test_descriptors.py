@@ -162,8 +162,8 @@ CLOSED = [combo for size in range(4) for combo in itertools.combinations((0, 1, 
 def test_standard_descriptors_closed_at_start(
     launch: Callable[..., Child], wire: str, closed: tuple[int, ...], mode: str
 ) -> None:
-    """Fault 20: with any of fd 0, 1, 2 closed at start, no byte of anybody's lands on the wrong descriptor, and a server
-    without a stdout says so where it can.
+    """Fault 20: with any of fd 0, 1, 2 closed at start, no byte of anybody's lands on the wrong descriptor, and a
+    server without a stdout says so where it can.
 
     Seen to fail with the closed ones left closed.
     """
@@ -207,7 +207,8 @@ nonblocking = [fd for fd in (0, 1, 2) if not os.get_blocking(fd)]
 print('{"jsonrpc":"2.0","id":2,"result":"%s %s %s"}' % (sys.argv[1], sys.stdin.readline().strip(), nonblocking))
 sys.stdout.flush()
 loose = [n for n in os.listdir("/proc/self/fd") if int(n) > 2 and os.path.exists("/proc/self/fd/" + n)]
-open("loose", "w").write(repr([os.readlink("/proc/self/fd/" + n) for n in loose if os.path.exists("/proc/self/fd/" + n)]))
+paths = ["/proc/self/fd/" + n for n in loose]
+open("loose", "w").write(repr([os.readlink(path) for path in paths if os.path.exists(path)]))
 """
 
 
@@ -299,7 +300,7 @@ send(1)
 def test_a_reloader(launch: Callable[..., Child], wire: str, tmp_path: Path) -> None:
     """Hazard 42: a server that restarts itself by exec is guarded again by its own import, three times over.
 
-    Seen to fail with the environment's marker left in place for the new image.
+    Seen to fail with the environment's marker left for the new image, and believed without a look at its fd 1.
     """
     child = launch(
         """

@@ -185,7 +185,8 @@ send(2)
 
 @pytest.mark.parametrize("channel", ["thread", "dup"])
 def test_forks_while_threads_print(launch: Callable[..., Child], wire: str, channel: str) -> None:
-    """Fault 15: 60 forks, each printing, while four threads print: none of them hangs and every line of a child is whole.
+    """Fault 15: 60 forks, each printing, while four threads print: none of them hangs and every line of a child is
+    whole.
 
     Seen to fail (hang) with the print path behind a lock that is held at the fork.
     """
@@ -253,8 +254,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("mode", ["redirect", "strict"])
 @pytest.mark.parametrize("channel", ["thread", "dup"])
 def test_process_pools(launch: Callable[..., Child], wire: str, method: str, mode: str, channel: str) -> None:
-    """Fault 16: pool and Process inside a tool, by each start method: results come back, no worker's byte is on the wire,
-    its prints are on stderr, and strict refuses them and convicts the owner.
+    """Fault 16: pool and Process inside a tool, by each start method: results come back, no worker's byte is on the
+    wire, its prints are on stderr, and strict refuses them and convicts the owner.
 
     Seen to fail with the marker that tells a spawned worker what its fd 1 is left out.
     """

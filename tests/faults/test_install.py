@@ -78,8 +78,8 @@ os.write(1, frame(1))
 
 
 def test_after_the_sdk_took_stdout(launch: Callable[..., Child], wire: str) -> None:
-    """Fault 23 and hazard 13: when an SDK has pointed fd 1 at stderr already, the guard refuses by name instead of taking
-    stderr for the wire.
+    """Fault 23 and hazard 13: when an SDK has pointed fd 1 at stderr already, the guard refuses by name instead of
+    taking stderr for the wire.
 
     Seen to fail with the look for a late install taken out.
     """

@@ -38,7 +38,8 @@ MERGES = {
 def test_merged_streams(
     launch: Callable[..., Child], tmp_path: Path, merge: str, channel: str, log: str, unbuffered: bool
 ) -> None:
-    """Fault 21: 2>&1 in any way: no stray byte and no traceback on the wire; the log file, when there is one, has it all.
+    """Fault 21: 2>&1 in any way: no stray byte and no traceback on the wire; the log file, when there is one, has it
+    all.
 
     Seen to fail with fd 2 left as it was, and with the merge looked for by kcmp.
     """
@@ -160,8 +161,8 @@ def test_one_null_device_or_log_file(launch: Callable[..., Child], tmp_path: Pat
 
 @pytest.mark.parametrize("channel", ["thread", "dup"])
 def test_a_guarded_child_is_not_taken_for_merged(launch: Callable[..., Child], wire: str, channel: str) -> None:
-    """Fault 21: in a child of a guarded process fd 1 and fd 2 may well be one stream; the child is a worker, not a server
-    with merged streams: it runs, its lines are shown, and strict does not end it with 78.
+    """Fault 21: in a child of a guarded process fd 1 and fd 2 may well be one stream; the child is a worker, not a
+    server with merged streams: it runs, its lines are shown, and strict does not end it with 78.
 
     Seen to fail with the marker that tells a child what its fd 1 is left out.
     """

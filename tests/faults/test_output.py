@@ -45,8 +45,8 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", ["text", "json", "raw"])
 def test_attacks_arrive_escaped(launch: Callable[..., Child], attack: str, way: str, form: str) -> None:
-    """Control characters, ANSI and OSC sequences, CI commands and invalid UTF-8 in stray text reach stderr escaped, from
-    every source and in every format.
+    """Control characters, ANSI and OSC sequences, CI commands and invalid UTF-8 in stray text reach stderr escaped,
+    from every source and in every format.
 
     Seen to fail with escape() returning its argument.
     """
@@ -119,8 +119,8 @@ def test_the_log_file_is_private(launch: Callable[..., Child]) -> None:
     "kind", ["symlink", "dangling symlink", "fifo", "directory", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
 )
 def test_log_files_that_are_refused(launch: Callable[..., Child], tmp_path: Path, kind: str, wire: str) -> None:
-    """A symlink is not followed, a FIFO nobody reads does not hang, the wire is never the log: install raises by name and
-    leaves stdout as it was.
+    """A symlink is not followed, a FIFO nobody reads does not hang, the wire is never the log: install raises by name
+    and leaves stdout as it was.
 
     Seen to fail with O_NOFOLLOW left out, and with the comparison with fd 1 left out.
     """
@@ -160,7 +160,8 @@ def test_the_wires_own_file_as_the_log(launch: Callable[..., Child], tmp_path: P
     """
     path = tmp_path / "out"
     child = launch(
-        "try: stdout_guard.install()\nexcept stdout_guard.GuardStateError as e: os.write(2, b'refused: ' + str(e).encode())\n",
+        "try: stdout_guard.install()\n"
+        "except stdout_guard.GuardStateError as e: os.write(2, b'refused: ' + str(e).encode())\n",
         prelude="import os, sys, stdout_guard\n",
         shell=f'exec "$@" >>{path}',
         env={"STDOUT_GUARD_LOG": str(path)},
@@ -171,8 +172,8 @@ def test_the_wires_own_file_as_the_log(launch: Callable[..., Child], tmp_path: P
 
 @pytest.mark.parametrize("rotation", ["rename", "delete", "replace by symlink"])
 def test_rotation(launch: Callable[..., Child], tmp_path: Path, rotation: str) -> None:
-    """Rotation is noticed by inode: after a rename or a deletion a new file is begun (0600), nothing is lost; a symlink put
-    in its place is not followed.
+    """Rotation is noticed by inode: after a rename or a deletion a new file is begun (0600), nothing is lost; a
+    symlink put in its place is not followed.
 
     Seen to fail with the descriptor kept for good.
     """

@@ -93,10 +93,11 @@ def install(folder: Path, module: str, text: str) -> None:
 def test_every_shape_in_both_orders(
     launch: Callable[..., Child], tmp_path: Path, wire: str, unbuffered: bool, shape: str, order: str, mode: str
 ) -> None:
-    """Fault 41: the frames of a writer module that nobody edited arrive, imported before the guard or after it, with noise
-    before, during and after, all of which is on stderr.
+    """Fault 41: the frames of a writer module that nobody edited arrive, imported before the guard or after it, with
+    noise before, during and after, all of which is on stderr.
 
-    Seen to fail with the module's entry function wrapped instead of its ``sys``; and with what is imported already left out.
+    Seen to fail with the module's entry function wrapped instead of its ``sys``; and with what is imported already
+    left out.
     """
     module, text = SHAPES[shape]
     install(tmp_path / "sdk", module, text)
@@ -135,8 +136,8 @@ UNKNOWN = {
 @pytest.mark.parametrize("way", UNKNOWN)
 @pytest.mark.parametrize("mode", ["redirect", "strict"])
 def test_an_unknown_sdk(launch: Callable[..., Child], tmp_path: Path, wire: str, way: str, mode: str) -> None:
-    """Fault 42 and hazard 53: protocol frames from a module that is not a named writer do not reach the wire in silence:
-    the message says so and names the setting, or guard.wire, that mends it.
+    """Fault 42 and hazard 53: protocol frames from a module that is not a named writer do not reach the wire in
+    silence: the message says so and names the setting, or guard.wire, that mends it.
 
     Seen to fail with the look for frames in stray text taken out.
     """
@@ -171,8 +172,8 @@ MUTATIONS = {
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("order", ["guard first", "sdk first"])
 def test_an_sdk_that_changed(launch: Callable[..., Child], tmp_path: Path, mutation: str, order: str) -> None:
-    """Fault 43: a known SDK whose source no longer reads sys.stdout where the table says is reported by name, with what to
-    do; nothing else of the server suffers.
+    """Fault 43: a known SDK whose source no longer reads sys.stdout where the table says is reported by name, with
+    what to do; nothing else of the server suffers.
 
     Seen to fail with the adapter's own check left out.
     """

@@ -39,7 +39,7 @@ def test_a_storm_of_alarms(launch: Callable[..., Child], wire: str, unbuffered: 
     """
     child = launch(STORM, wire=wire, unbuffered=unbuffered, channel=channel)
     assert child.finish() == 0
-    last, printed, handled, strays = map(
+    last, printed, handled, _ = map(
         int,
         re.search(r"last (\d+) printed (\d+) handled (\d+) strays (\d+)", child.text).groups(),  # type: ignore[union-attr]
     )
@@ -66,8 +66,8 @@ again = threading.Event()
 
 
 def test_a_storm_of_interrupts_in_the_sender(launch: Callable[..., Child], wire: str) -> None:
-    """Fault 27: KeyboardInterrupt between any two steps of a send: a frame that was torn is the last byte of the wire; a
-    send that returned is whole on it, each once.
+    """Fault 27: KeyboardInterrupt between any two steps of a send: a frame that was torn is the last byte of the wire;
+    a send that returned is whole on it, each once.
 
     Seen to fail with the poison set after the write instead of before.
     """
@@ -112,8 +112,8 @@ os.write(2, f"done {done} dead {dead}\\n".encode())
 
 
 def test_a_storm_of_interrupts_beside_a_writer_thread(launch: Callable[..., Child], wire: str) -> None:
-    """Fault 27: Python's handlers run in the main thread only, so that a writer thread sends through any storm: no frame
-    is torn, none is lost.
+    """Fault 27: Python's handlers run in the main thread only, so that a writer thread sends through any storm: no
+    frame is torn, none is lost.
 
     Seen to fail with the lock of the wire taken by the main thread without a try.
     """
@@ -152,7 +152,7 @@ def test_interrupts_while_the_guard_writes(launch: Callable[..., Child], wire: s
     """Fault 28: KeyboardInterrupt at any step of a stray write: every print that came back, or that strict refused, is
     in the record; the status of strict stands.
 
-    Seen to fail with the record made after the report was printed.
+    Seen to fail with the record made after the report was printed: shown, and not counted.
     """
     child = launch(
         INTERRUPTS
@@ -182,7 +182,8 @@ send(1)
     assert child.finish() == (120 if mode == "strict" else 0)
     assert child.ids() == [1]
     back, strays = map(int, re.search(r"back (\d+) strays (\d+)", child.text).groups())  # type: ignore[union-attr]
-    assert strays >= back * 0.98 if mode == "redirect" else strays >= back
+    assert strays >= back
+    assert strays >= child.text.count(" in main: ")  # nothing was shown that is not in the record
     found = {int(number) for number in re.findall(r"stray (\d+)", child.text)}
     missing = set(range(back)) - found
     assert not missing or "dropped" in child.text

@@ -107,7 +107,8 @@ def test_every_kind_of_stderr(launch: Callable[..., Child], tmp_path: Path, kind
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("stderr", ["pipe", "socket"])
 def test_rights_given_up(launch: Callable[..., Child], wire: str, stderr: str, when: str) -> None:
-    """Fault 6: setuid before or after the install: /proc/self/fd/2 may not be opened anew, the report comes all the same.
+    """Fault 6: setuid before or after the install: /proc/self/fd/2 may not be opened anew, the report comes all the
+    same.
 
     Seen to fail with PermissionError let through where the FIFO is opened anew.
     """
@@ -130,7 +131,8 @@ def test_rights_given_up(launch: Callable[..., Child], wire: str, stderr: str, w
 
 
 def test_a_daemon_thread_prints_into_a_full_stderr_at_exit(launch: Callable[..., Child], unbuffered: bool) -> None:
-    """Fault 37: a daemon thread that prints while the interpreter ends, stderr full: no fatal error (status -6), no hang.
+    """Fault 37: a daemon thread that prints while the interpreter ends, stderr full: no fatal error (status -6), no
+    hang.
 
     Seen to fail with the report written through a BufferedWriter over stderr.
     """

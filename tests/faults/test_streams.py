@@ -38,10 +38,11 @@ CAPTURED = {  # what took hold of stdout before the guard: (before, after, is th
 
 @pytest.mark.parametrize("capture", CAPTURED)
 def test_captured_before_the_guard(launch: Callable[..., Child], wire: str, unbuffered: bool, capture: str) -> None:
-    """Fault 31: whoever took hold of stdout before the guard stood does not reach the wire; through the object itself he
-    is named, through what lies below he is at least heard.
+    """Fault 31: whoever took hold of stdout before the guard stood does not reach the wire; through the object itself
+    he is named, through what lies below he is at least heard.
 
-    Seen to fail with the original's write left alone (named), and with pending text flushed before fd 1 moves (pending).
+    Seen to fail with the original's write left alone (named), and with pending text flushed before fd 1 moves
+    (pending).
     """
     before, after, named = CAPTURED[capture]
     unbuffered = unbuffered and capture != "pending"  # unbuffered, it was on the wire before there was a guard
@@ -54,11 +55,14 @@ def test_captured_before_the_guard(launch: Callable[..., Child], wire: str, unbu
 
 
 IDIOMS = {
-    "TextIOWrapper collected": "import io, gc\nout = io.TextIOWrapper(sys.stdout.buffer, 'utf-8')\nout.write('by idiom\\n')\n"
+    "TextIOWrapper collected": "import io, gc\nout = io.TextIOWrapper(sys.stdout.buffer, 'utf-8')\n"
+    "out.write('by idiom\\n')\n"
     "out.flush()\ndel out\ngc.collect()",
-    "TextIOWrapper over detach": "import io\nsys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'utf-8')\nprint('by idiom', flush=True)",
+    "TextIOWrapper over detach": "import io\nsys.stdout = io.TextIOWrapper(sys.stdout.detach(), 'utf-8')\n"
+    "print('by idiom', flush=True)",
     "codecs.getwriter": "import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.buffer)\nprint('by idiom')",
-    "codecs over detach": "import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\nprint('by idiom')",
+    "codecs over detach": "import codecs\nsys.stdout = codecs.getwriter('utf-8')(sys.stdout.detach())\n"
+    "print('by idiom')",
     "reconfigure": "sys.stdout.reconfigure(encoding='utf-8', errors='replace', line_buffering=True)\nprint('by idiom')",
     "raw": "sys.stdout.buffer.raw.write(b'by idiom\\n')",
     "open(1)": "f = open(1, 'w', closefd=False)\nf.write('by idiom\\n')\nf.close()",
@@ -68,8 +72,10 @@ IDIOMS = {
     "close": "sys.stdout.close()\nprint('by idiom')",
     "close buffer": "sys.stdout.buffer.close()\nprint('by idiom')",
     "with": "with sys.stdout as out: out.write('by idiom\\n')",
-    "unbuffered": "sys.stdout = os.fdopen(sys.stdout.fileno(), 'wb', 0, closefd=False)\nsys.stdout.write(b'by idiom\\n')",
-    "colorama style": "class W:\n    def __init__(s, w): s.w = w\n    def write(s, t): s.w.write(t)\n    def __getattr__(s, n): return getattr(s.w, n)\n"
+    "unbuffered": "sys.stdout = os.fdopen(sys.stdout.fileno(), 'wb', 0, closefd=False)\n"
+    "sys.stdout.write(b'by idiom\\n')",
+    "colorama style": "class W:\n    def __init__(s, w): s.w = w\n    def write(s, t): s.w.write(t)\n"
+    "    def __getattr__(s, n): return getattr(s.w, n)\n"
     "sys.stdout = W(sys.stdout)\nprint('by idiom')",
     "writelines": "sys.stdout.writelines(['by idiom', '\\n'])",
     "displayhook": "sys.displayhook('by idiom')",
@@ -79,8 +85,8 @@ IDIOMS = {
 
 @pytest.mark.parametrize("idiom", IDIOMS)
 def test_idioms(launch: Callable[..., Child], wire: str, unbuffered: bool, idiom: str) -> None:
-    """Fault 32: the idioms that rewrap, detach, close and reopen stdout work, their text is on stderr once, and frames and
-    later prints are none the worse.
+    """Fault 32: the idioms that rewrap, detach, close and reopen stdout work, their text is on stderr once, and frames
+    and later prints are none the worse.
 
     Seen to fail with a close() that closes, and with detach() of the stand-in killing the original's hook.
     """
@@ -99,8 +105,8 @@ def test_idioms(launch: Callable[..., Child], wire: str, unbuffered: bool, idiom
 
 
 def test_redirects_are_not_strays(launch: Callable[..., Child], wire: str) -> None:
-    """Fault 33: what redirect_stdout keeps, nested and across tasks, is no stray write, in strict mode neither; the first
-    print behind it is.
+    """Fault 33: what redirect_stdout keeps, nested and across tasks, is no stray write, in strict mode neither; the
+    first print behind it is.
 
     Seen to fail with print itself replaced.
     """
@@ -134,8 +140,8 @@ send(1)
 
 
 def test_parity_with_a_real_stdout(launch: Callable[..., Child], unbuffered: bool) -> None:
-    """Fault 34 and hazard 21: everything that a real stdout answers is answered, in the same types, and the same mistakes
-    raise the same errors.
+    """Fault 34 and hazard 21: everything that a real stdout answers is answered, in the same types, and the same
+    mistakes raise the same errors.
 
     Seen to fail with a class of our own in the place of TextIOWrapper.
     """
@@ -184,8 +190,10 @@ CHILDREN = {
     "inherited": "subprocess.run(ECHO)",
     "positional": "subprocess.Popen(ECHO, -1, None, None, None).wait()",
     "call": "subprocess.check_call(ECHO)",
-    "asyncio": "import asyncio\nasync def main():\n    p = await asyncio.create_subprocess_exec(*ECHO)\n    await p.wait()\nasyncio.run(main())",
-    "asyncio shell": "import asyncio\nasync def main():\n    p = await asyncio.create_subprocess_shell('echo from a child')\n    await p.wait()\nasyncio.run(main())",
+    "asyncio": "import asyncio\nasync def main():\n    p = await asyncio.create_subprocess_exec(*ECHO)\n"
+    "    await p.wait()\nasyncio.run(main())",
+    "asyncio shell": "import asyncio\nasync def main():\n"
+    "    p = await asyncio.create_subprocess_shell('echo from a child')\n    await p.wait()\nasyncio.run(main())",
     "os.system": "os.system('echo from a child')",
     "os.popen": "assert os.popen('echo from a child >&2').read() == ''",
     "os.spawnv": "os.spawnv(os.P_WAIT, '/bin/echo', ECHO)",
@@ -200,8 +208,8 @@ NAMED = {name for name in CHILDREN if name.startswith(("Popen", "inherited", "po
 @pytest.mark.parametrize("start", CHILDREN)
 @pytest.mark.parametrize("channel", ["thread", "dup"])
 def test_children_of_every_kind(launch: Callable[..., Child], wire: str, start: str, channel: str) -> None:
-    """Fault 35: what children started in any way print is on stderr; those of subprocess and asyncio are named with pid,
-    program and the line that started them.
+    """Fault 35: what children started in any way print is on stderr; those of subprocess and asyncio are named with
+    pid, program and the line that started them.
 
     Seen to fail with Popen left unwrapped (named), and fd 1 left alone.
     """
@@ -219,8 +227,8 @@ def test_children_of_every_kind(launch: Callable[..., Child], wire: str, start: 
 
 @pytest.mark.parametrize("mode", ["redirect", "strict"])
 def test_prints_from_odd_places(launch: Callable[..., Child], wire: str, unbuffered: bool, mode: str) -> None:
-    """Fault 36: prints in a destructor, a weak reference's callback, an exit handler, a trace function, an audit hook and
-    at the interpreter's very end are on stderr, none of them on the wire, none hangs.
+    """Fault 36: prints in a destructor, a weak reference's callback, an exit handler, a trace function, an audit hook
+    and at the interpreter's very end are on stderr, none of them on the wire, none hangs.
 
     Seen to fail with module globals used by the write path (gone when a destructor prints at the very end).
     """
@@ -284,8 +292,8 @@ send(1)
 
 @pytest.mark.parametrize("mode", ["redirect", "strict"])
 def test_logging_to_stdout_does_not_recurse(launch: Callable[..., Child], wire: str, mode: str) -> None:
-    """Fault 38 and hazards 3 and 47: logging, warnings and stderr itself all pointed at the stand-in: bounded output, no
-    recursion.
+    """Fault 38 and hazards 3 and 47: logging, warnings and stderr itself all pointed at the stand-in: bounded output,
+    no recursion.
 
     Seen to fail with the report written to sys.stderr.
     """

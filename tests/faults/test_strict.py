@@ -37,7 +37,8 @@ SWALLOWERS = {
     ),
     "buffer": ("try: sys.stdout.buffer.write(b'stray\\n')\nexcept Exception: pass", ""),
     "warnings": (
-        "import warnings\nwarnings.showwarning = lambda *a, **k: print('stray')\ntry: warnings.warn('x')\nexcept Exception: pass",
+        "import warnings\nwarnings.showwarning = lambda *a, **k: print('stray')\ntry: warnings.warn('x')\n"
+        "except Exception: pass",
         "",
     ),
     "without newline": ("os.write(1, b'stray')", ""),
@@ -47,10 +48,11 @@ SWALLOWERS = {
 
 @pytest.mark.parametrize("swallower", SWALLOWERS)
 def test_the_verdict(launch: Callable[..., Child], wire: str, unbuffered: bool, swallower: str) -> None:
-    """Fault 40: whoever swallows the error, the process ends with 120, the stray text and the verdict are on stderr, the
-    user's file that was not closed is whole, and exit handlers ran.
+    """Fault 40: whoever swallows the error, the process ends with 120, the stray text and the verdict are on stderr,
+    the user's file that was not closed is whole, and exit handlers ran.
 
-    Seen to fail with the verdict taken out of flush(); and, for each row, with the latch set only by an error let through.
+    Seen to fail with the verdict taken out of flush(); and, for each row, with the latch set only by an error let
+    through.
     """
     code, _ = SWALLOWERS[swallower]
     if swallower == "not swallowed":
@@ -145,7 +147,8 @@ except Exception as error:
 
 
 def test_flush_raises_nothing_before_the_end(launch: Callable[..., Child]) -> None:
-    """Hazard 20: multiprocessing and others flush sys.stdout at will: after a stray write flush() is as harmless as before.
+    """Hazard 20: multiprocessing and others flush sys.stdout at will: after a stray write flush() is as harmless as
+    before.
 
     Seen to fail with the verdict raised by any flush().
     """

@@ -1,7 +1,8 @@
-"""Any order of install, uninstall, writes, forks, foreign dup2 and replaced streams: frames whole and alone on the wire.
+"""Any order of install, uninstall, writes, forks, foreign dup2 and replaced streams: frames whole and alone on the
+wire.
 
-Each example is one child process that does step by step what hypothesis thinks of; a model of a few lines says what the
-client must see. The quick half runs the same examples each time; the slow one looks for new ones.
+Each example is one child process that does step by step what hypothesis thinks of; a model of a few lines says what
+the client must see. The quick half runs the same examples each time; the slow one looks for new ones.
 """
 
 from __future__ import annotations
@@ -213,8 +214,8 @@ COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "databas
 
 @pytest.mark.timeout(300)
 def test_the_same_lives_each_time() -> None:
-    """Whatever the order of steps: the wire holds the frames in order and nothing else, every stray text is on stderr, and
-    uninstall leaves the descriptors as they were.
+    """Whatever the order of steps: the wire holds the frames in order and nothing else, every stray text is on stderr,
+    and uninstall leaves the descriptors as they were.
 
     Seen to fail with the check for foreign hands taken out, and with fd 1 left diverted by uninstall.
     """

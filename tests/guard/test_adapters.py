@@ -1,4 +1,5 @@
 """Protocol writer modules: known SDKs and the user's own, in both import orders, and what is said when one does not fit."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 
@@ -199,8 +200,8 @@ LOOKS = [
     ("buffer", "sys.stdout.buffer.write(text.encode() + b'\\n')"),
     ("json-dump", "json.dump(json.loads(text), sys.stdout); print()"),
     ("pieces", "sys.stdout.write(text[:9]); sys.stdout.write(text[9:] + '\\n')"),
-    ("codecs", "import codecs; codecs.getwriter('utf-8')(sys.stdout.buffer).write(text + '\\n')"),
-    ("click", "import click; click.echo(text)"),
+    ("codecs", "codecs.getwriter('utf-8')(sys.stdout.buffer).write(text + '\\n')"),
+    ("click", "click.echo(text)"),
 ]
 
 
@@ -211,7 +212,7 @@ LOOKS = [
 def test_a_frame_of_an_unnamed_module_gets_its_own_message(run: Run, tmp_path: Path, source: str, text: str) -> None:
     """A write that starts like a frame is reported with the module to name and the remedy, and that remedy works: the
     module to name is the one that sends, not the library it sends by; in strict mode the error says it."""
-    write(tmp_path, {"hand.py": f"import json, sys\ndef send(text): {source}\n"})
+    write(tmp_path, {"hand.py": f"import click, codecs, json, sys\ndef send(text): {source}\n"})
     script = f"import hand\ntry: hand.send({text!r})\nexcept Exception as e: assert 'STDOUT_GUARD_WRITERS=hand' in str(e), e\nanswer()\n"
     done = run(script)
     assert (done.wire, done.status) == (FRAME, 0), done.text

@@ -1,4 +1,5 @@
 """Children: what they write is named by pid, program and the line that started them, and never reaches the client."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ MULTIPROCESSING = """
 import multiprocessing as mp, sys
 def work():
     print("from worker")  #@work
-def child(): 
+def child():
     import os
     os.write(1, b"raw from worker\\n")
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """STDOUT_GUARD_LOG: the report in a file that nobody else can read, steer or lose."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

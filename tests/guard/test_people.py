@@ -1,4 +1,5 @@
 """Not every process is a server: help and version for a person, test runs, interactive sessions."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

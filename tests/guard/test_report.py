@@ -1,4 +1,5 @@
 """The report: three formats, nothing in it that could attack its reader, whole lines, counts and a summary."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

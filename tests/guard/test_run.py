@@ -1,4 +1,5 @@
 """``stdout-guard run``: a server that cannot be edited, under the guard, in the same process."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

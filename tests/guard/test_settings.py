@@ -1,4 +1,5 @@
 """Settings: every variable and argument, what wins, and that a wrong one leaves everything as it was."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 
@@ -10,8 +11,11 @@ from guard.harness import FRAME, UNDER_TEST, Result
 
 # Tells what the guard could have touched, as one line.
 SNAPSHOT = """
-import os, sys
+import os, sys, time
 def snapshot():
+    limit = time.monotonic() + 10
+    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < limit:
+        time.sleep(0.001)  # a thread that has ended takes a moment to be gone
     names = ["/proc/self/fd/" + n for n in os.listdir("/proc/self/fd")]
     fds = sorted((n, os.readlink(n)) for n in names if os.path.lexists(n))
     flags = [os.get_blocking(n) for n in (0, 1, 2)], [os.get_inheritable(n) for n in (0, 1, 2)]

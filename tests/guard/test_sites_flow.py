@@ -1,4 +1,5 @@
 """Call sites: wherever the code runs (threads, tasks, generators, destructors, exit hooks, generated code)."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

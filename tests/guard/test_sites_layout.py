@@ -1,4 +1,5 @@
 """Call sites: however the server is laid out and started, its own files are the application."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

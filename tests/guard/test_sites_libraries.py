@@ -1,4 +1,5 @@
 """Call sites: what people print with, and what dependencies print, is named by the application's line."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Call sites: logging and warnings are named by the line that logged or warned, never by their own modules."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

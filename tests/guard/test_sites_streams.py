@@ -1,4 +1,5 @@
 """Call sites: every way in which Python code can reach stdout is named by file, line and function."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

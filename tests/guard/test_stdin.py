@@ -1,4 +1,5 @@
 """stdin: the client's frames reach the reader that took them, whole, and nobody else."""
+# ruff: noqa: E501 - a script, or a row of a table, stays on one line
 
 from __future__ import annotations
 

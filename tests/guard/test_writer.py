@@ -120,7 +120,7 @@ def test_what_is_no_whole_valid_frame_is_refused(message: Any, framing: Framing)
         FrameWriter(wire, framing).send(message)
         assert wire.pieces == [b"Content-Length: 37\r\n\r\n" + BODY + b"\n"]
         return
-    with pytest.raises(LocalProtocolError, match="^refused to send") as caught:
+    with pytest.raises(LocalProtocolError, match=r"^refused to send") as caught:
         FrameWriter(wire, framing).send(message)
     assert isinstance(caught.value, ProtocolError)
     assert wire.pieces == []

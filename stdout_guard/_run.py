@@ -70,15 +70,21 @@ def _program(target: list[str]) -> Callable[[], object] | str:
     if os.path.isdir(name) and os.path.isfile(os.path.join(name, "__main__.py")):
         return _script(name)
     command = os.path.basename(name)
-    if command == name or os.path.dirname(os.path.abspath(name)) == os.path.dirname(sys.executable):
-        point = next((point for point in entry_points(group="console_scripts") if point.name == command), None)
-        if point is not None and (command != name or not os.path.isfile(name)):
-            return lambda: _load_entry(point, target)
+    point = next((point for point in entry_points(group="console_scripts") if point.name == command), None)
+    if point is not None and (_is_stub(name, point.module) if os.path.isfile(name) else command == name):
+        return lambda: _load_entry(point, target)
     path = name if os.path.isfile(name) else shutil.which(name)
     if path is None:
         return f"{name!r} is neither a file nor a command on PATH; is it installed in this environment ({sys.prefix})?"
     python = path.endswith((".py", ".pyw", ".pyz")) or _is_zip(path) or _is_ours(path)
     return _script(path) if python else _not_python(path)
+
+
+def _is_stub(path: str, module: str) -> bool:
+    """True for the few lines that an installer writes for a command whose function lies in ``module``."""
+    with open(path, "rb") as file:
+        head = file.read(2048)
+    return module.encode() in head and b"sys.exit(" in head
 
 
 def _load_entry(point: Any, target: list[str]) -> object:

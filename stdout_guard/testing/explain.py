@@ -15,6 +15,7 @@ ADVICE = {
     "merged-streams": "start the server without 2>&1 (and without a pty): keep stderr apart from stdout",
     "unflushed": "flush after each answer (print(..., flush=True), sys.stdout.flush()), or send through guard.writer",
     "no-answer": "the request was read and never answered: look at stderr, and at what the handler waits for",
+    "too-slow": "answer in time, or give it more (--limit answer=SECONDS)",
     "blocked-on-stderr": "write less to stderr, or through a bounded channel: a client need not read it; "
     + "stdout-guard's own channel never blocks the wire",
     "executed-refused-frame": _REFUSE,

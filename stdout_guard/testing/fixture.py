@@ -63,7 +63,7 @@ class StdioServer:
         with self.session.dialogue.step(method):
             answer: Message | None = self.session.dialogue.request(method, params, timeout)
         if answer is None:
-            self.session.unanswered.append(method)
+            self.session.give_up(method)
             raise NoAnswer(self.describe(f"no answer to {method!r}"))
         return answer.content
 
@@ -73,7 +73,7 @@ class StdioServer:
         with self.session.dialogue.step(f"call {name}"):
             answer = self.session.dialogue.request(method, params)
         if answer is None:
-            self.session.unanswered.append(method)
+            self.session.give_up(method)
             raise NoAnswer(self.describe(f"no answer to the call of {name!r}"))
         if "error" in answer.content:
             raise NoAnswer(self.describe(f"the call of {name!r} failed: {answer.content['error']}"))

@@ -12,6 +12,7 @@ import os
 import signal
 import termios
 import time
+import tty
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -101,6 +102,13 @@ def merged(leader: int, wire: str) -> tuple[Holder, ...]:
         if wire and 2 in held:
             found.append(Holder(pid, command_line(pid), held))
     return tuple(found)
+
+
+def terminal() -> tuple[int, int]:
+    """A pseudo-terminal in raw mode: isatty() is true, no byte is translated."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    return master, slave
 
 
 class Idleness:

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import threading
 import time
-import tty
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
@@ -56,8 +55,9 @@ class ServerProcess:
             self._read_stderr.set()
         self._ending: Ending | None = None
         self.ended_after = 0.0
+        self.was_idle = False
         self.started = time.monotonic()
-        out_read, out_write = _terminal() if stdout == "pty" else os.pipe()
+        out_read, out_write = proc.terminal() if stdout == "pty" else os.pipe()
         self.wire = os.ttyname(out_write) if stdout == "pty" else proc.identity(out_read)
         if wire_variable is not None:
             status = os.fstat(out_write)
@@ -161,9 +161,10 @@ class ServerProcess:
         """Call ``found`` after each arrival until it answers; None at end of file, deadline or ``quiet`` idleness.
 
         Idle means: for ``quiet`` seconds the group used no processor time, had taken all of its input, and wrote
-        nothing to stdout. A slow start (imports, a busy machine) is therefore not idle.
+        nothing to stdout. A slow start (imports, a busy machine) is therefore not idle. ``was_idle`` says how it was.
         """
         deadline = time.monotonic() + timeout
+        self.was_idle = False
         idle = proc.Idleness(self.pid, self._stdin)
         with self._changed:
             while True:
@@ -171,7 +172,9 @@ class ServerProcess:
                 if result is not None or self.stdout.eof:
                     return result
                 left = deadline - time.monotonic()
-                if left <= 0 or (quiet is not None and idle.seconds(self.stdout.size) >= quiet):
+                rested = idle.seconds(self.stdout.size)
+                if left <= 0 or (quiet is not None and rested >= quiet):
+                    self.was_idle = rested >= min(quiet or 1.0, 1.0)
                     return None
                 self._changed.wait(min(left, 0.25))
 
@@ -215,7 +218,8 @@ class ServerProcess:
 
     def _leaves(self, grace: float) -> bool:
         """Whether it ends within ``grace``; time in which it works (a slow start, a busy machine) is not counted."""
-        latest = time.monotonic() + grace + (self.limits.start / 2 if grace else 0)
+        starting = self.limits.start if not self.stdin else self.limits.start / 2
+        latest = time.monotonic() + grace + (starting if grace else 0)
         idle = proc.Idleness(self.pid, None)
         while not self._wait_exit(min(grace, 0.25)):
             if idle.seconds(self.stdout.size) >= grace or time.monotonic() >= latest:
@@ -247,10 +251,3 @@ class ServerProcess:
             reader.join(0.2)
             if not reader.is_alive():  # else somebody out of reach still holds the pipe: leave it to the reader
                 os.close(fd)
-
-
-def _terminal() -> tuple[int, int]:
-    """A pseudo-terminal in raw mode: isatty() is true, no byte is translated."""
-    master, slave = os.openpty()
-    tty.setraw(slave)
-    return master, slave

@@ -44,6 +44,13 @@ class Session:
     closed_after_hostile: bool = False
     ended_in: str | None = None
     replay: bytes = b""
+    idle: bool = False
+
+    def give_up(self, method: str) -> None:
+        """No answer came; ``idle`` says whether the server had nothing left to do by then."""
+        self.unanswered.append(method)
+        self.idle = self.dialogue.process.was_idle
+
     ending: Ending | None = None
 
 
@@ -64,7 +71,7 @@ def handshake(session: Session, _: float) -> None:
     dialogue.marks.append(Mark("start-up", end, dialogue.process.elapsed - began, answer is not None))
     session.merged = proc.merged(dialogue.process.pid, dialogue.process.wire)
     if answer is None:
-        session.unanswered.append(opening[0])
+        session.give_up(opening[0])
         raise SessionOver
     session.opened = "result" in answer.content
     if dialogue.protocol.opened is not None:
@@ -107,7 +114,7 @@ def hostile(session: Session, _: float) -> None:
         if not dialogue.fence():
             session.closed_after_hostile = dialogue.process.stdout.eof or not dialogue.process.running
             if not session.closed_after_hostile:
-                session.unanswered.append("the first request after the hostile lines")
+                session.give_up("the first request after the hostile lines")
     after = snapshot(session.effects)
     session.touched = tuple(path for path in session.effects if before[path] != after[path])
 
@@ -197,7 +204,7 @@ def _looks_safe(tool: Json) -> bool:
 def _ask(session: Session, method: str, params: Json | None) -> Message | None:
     answer = session.dialogue.request(method, params)
     if answer is None:
-        session.unanswered.append(method)
+        session.give_up(method)
         raise SessionOver
     return answer
 

@@ -121,14 +121,15 @@ def _untested(run: Run, session: Session) -> str | None:
     if session.ended_in:
         silent = "" if run.stderr.strip() else ", and stderr says nothing either"
         return f"exited before answering, {status_text(ending.returncode)}{silent}"
-    if session.dialogue.messages:
+    if any("error" in message.content for message in session.dialogue.messages):
         return "the first request was refused"
-    return f"no answer to the first request within {run.seconds:.1f} s (the process was alive)"
+    state = "had nothing to do" if session.idle else "was still at work: give it more time (--limit start=SECONDS)"
+    return f"no answer to the first request within {session.dialogue.marks[0].seconds:.1f} s; the process {state}"
 
 
 def _late(session: Session) -> Message | None:
     """An answer that had been waited for in vain and was there once the process had ended."""
-    if not session.unanswered:
+    if not session.unanswered or not session.idle:  # a busy server is slow: nothing waits in a buffer
         return None
     last = max((mark.end for mark in session.dialogue.marks[:-1]), default=0)
     return next((m for m in session.dialogue.messages if "method" not in m.content and m.end > last), None)
@@ -140,6 +141,9 @@ def _answers(run: Run, session: Session) -> Iterator[Problem]:
     if late is not None:
         why = f"the answer to {session.unanswered[0]!r} came only when stdin was closed: it had waited in a buffer"
         yield Problem("session", "unflushed", why, offset=late.end, step=run.step_at(late.end - 1))
+    elif session.unanswered and not missing and session.opened:
+        why = f"{session.unanswered[0]!r} was not answered within {run.server.limits.answer:g} s, only later"
+        yield Problem("session", "too-slow", why)
     elif missing and session.opened and not session.closed_after_hostile:
         blocked = run.condition.stderr == "unread" and not session.ended_in
         code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")

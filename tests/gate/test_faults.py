@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 
@@ -142,6 +143,18 @@ def test_a_silent_server_is_untested(check):
     result = check("silent", limits={"start": 2.0, "quiet": 0.5})
     assert result.status == "untested"
     assert "no answer to the first request within" in result.outcomes[0].untested
+    assert "had nothing to do" in result.outcomes[0].untested
+
+
+def test_a_slow_start_is_not_called_a_buffer(check, servers, tmp_path):
+    """An answer that comes after the deadline of a server that was at work is slow, not unflushed: untested."""
+    script = tmp_path / "slow.py"
+    script.write_text(
+        f"import sys, time\nsys.path.insert(1, {str(servers)!r})\nend = time.process_time() + 2\n"
+        "while time.process_time() < end: pass\nimport mcpbase\nmcpbase.serve()\n"
+    )
+    result = check([sys.executable, str(script)], limits={"start": 1.0, "quiet": 0.5, "grace": 5.0})
+    assert result.status == "untested" and "still at work" in result.outcomes[0].untested
 
 
 def test_a_command_that_does_not_exist_is_untested(check):

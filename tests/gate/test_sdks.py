@@ -11,6 +11,7 @@ from stdout_guard.testing.hostile import Call
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
+LIMITS = {"start": 90.0, "answer": 60.0, "quiet": 8.0, "grace": 5.0}  # for a machine that does other things too
 SDKS = {
     "mcp 1": ("mcp1", "sdk_mcp1"),
     "mcp 2": ("newest", "sdk_mcp2"),
@@ -47,7 +48,7 @@ def sdk(request, servers):
 def test_a_clean_server_on_each_sdk_has_no_finding_and_no_note(check, sdk):
     """The whole default table: nothing is found, nothing is remarked."""
     _, command = sdk
-    result = check(command, conditions=None, calls=(Call("get_answer"),))
+    result = check(command, conditions=None, calls=(Call("get_answer"),), limits=LIMITS)
     assert [(o.run.condition.name, o.status) for o in result.outcomes if o.status != "clean"] == []
     assert [o.notes for o in result.outcomes if o.run.condition.name == "plain"] == [[]]
 
@@ -57,7 +58,7 @@ def test_a_fault_on_each_sdk_is_caught_for_its_own_reason(check, sdk, fault):
     """Check, code, bytes, step, and who wrote them."""
     _, command = sdk
     check_name, code, raw, step, culprit = FAULTS[fault]
-    (outcome,) = check([*command, fault], calls=(Call("get_answer"),)).outcomes
+    (outcome,) = check([*command, fault], calls=(Call("get_answer"),), limits=LIMITS).outcomes
     found = [p for p in outcome.problems if (p.check, p.code) == (check_name, code) and raw in (p.raw or b"")]
     assert found, outcome.problems
     assert step is None or found[0].step == step
@@ -68,7 +69,9 @@ def test_a_fault_on_each_sdk_is_caught_for_its_own_reason(check, sdk, fault):
 def test_a_shim_that_mends_requests_is_caught(check, sdk, servers):
     """A tool that runs on a malformed request, whoever mended it."""
     _, command = sdk
-    result = check([sys.executable, str(servers / "lenient_shim.py"), *command], calls=(Call("get_answer"),))
+    result = check(
+        [sys.executable, str(servers / "lenient_shim.py"), *command], calls=(Call("get_answer"),), limits=LIMITS
+    )
     codes = [problem.code for problem in result.outcomes[0].problems]
     assert codes == ["executed-refused-frame"]
 
@@ -76,7 +79,11 @@ def test_a_shim_that_mends_requests_is_caught(check, sdk, servers):
 def test_a_wrapper_that_prints_or_merges_is_caught(check, sdk, servers):
     """The version line of a wrapper, and 2>&1 in it."""
     _, command = sdk
-    (printed,) = check([str(servers / "wrapper_version.sh"), *command], calls=(Call("get_answer"),)).outcomes
+    (printed,) = check(
+        [str(servers / "wrapper_version.sh"), *command], calls=(Call("get_answer"),), limits=LIMITS
+    ).outcomes
     assert [p.raw for p in printed.problems] == [b"acme-runner 2.1.0\n"]
-    (merged,) = check(["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *command], calls=(Call("get_answer"),)).outcomes
+    (merged,) = check(
+        ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *command], calls=(Call("get_answer"),), limits=LIMITS
+    ).outcomes
     assert "merged-streams" in {p.code for p in merged.problems}

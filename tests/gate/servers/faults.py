@@ -48,7 +48,7 @@ DURING = {
     "utf8": lambda: raw(b"Z\xfcrich\n"),
     "json": lambda: raw(b'{"level": "info", "msg": "request served"}\n'),
     "nan": lambda: raw(b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": NaN}}\n'),
-    "waits": lambda: STREAM.write("text that waits\n"),
+    "waits": lambda: (STREAM.write("text that waits\n"), atexit.register(STREAM.flush)),
     "no-id": lambda: raw(b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "what?"}}\n'),
     "twice": lambda: raw(b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n'),
 }

@@ -67,6 +67,21 @@ def test_a_src_layout_with_an_installing_module_deep_inside(run: Callable[..., R
     assert done.report == ["src/app/tools.py:2 in tool: hello"]
 
 
+def test_a_package_spread_over_two_folders(run: Callable[..., Result], tmp_path: Path) -> None:
+    """A namespace package is one application, though its parts (plugins) lie in different folders."""
+    write(tmp_path, {
+        "one/app/main.py": f"{PRELUDE}from app import tools\ntools.tool()\ntools.through()\nanswer()\n",
+        f"{INSTALLED}/app/tools.py": f"{TOOL}def through():\n    import dep\n    dep.load()\n", f"{INSTALLED}/dep.py": DEP,
+    })  # fmt: skip
+    path = f"{UNDER_TEST}:{tmp_path}/one:{tmp_path}/{INSTALLED}"
+    done = run("", command=[sys.executable, "-m", "app.main"], env={"PYTHONPATH": path})
+    assert done.wire == FRAME
+    assert done.report == [
+        f"{INSTALLED}/app/tools.py:2 in tool: hello",
+        f"{INSTALLED}/dep.py:2 in load (from {INSTALLED}/app/tools.py:5): from dep",
+    ]
+
+
 def _console_script(folder: Path, body: str) -> Path:
     path = folder / "bin" / "served"
     path.parent.mkdir(parents=True)

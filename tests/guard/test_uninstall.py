@@ -23,6 +23,7 @@ os.write(1, b"raw stray\\n")
 stdout_guard.uninstall()
 after = snapshot()
 assert before == after, (before, after)
+assert after[-1] == [], "children would still be told of our pipes"
 assert stdout_guard.current() is None and guard.role == "ended"
 stdout_guard.uninstall()
 print("real", flush=True)

@@ -355,7 +355,7 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a child: ours without anything that would change the guard, and with what is asked for."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith((*OURS, "PYTHON", "COVERAGE"))}
-    kept |= {"PYTHONPATH": UNDER_TEST, "HOLD": str(folder / "hold"), "LC_ALL": "C.UTF-8"}
+    kept |= {"PYTHONPATH": UNDER_TEST, "HOLD": str(folder / "hold"), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
     if unbuffered:
         kept["PYTHONUNBUFFERED"] = "1"
     if mode:

@@ -258,10 +258,10 @@ def test_exec_that_fails(launch: Callable[..., Child], wire: str, channel: str) 
 for _ in range(3):
     try: os.execv("/does/not/exist", ["x"])
     except FileNotFoundError: pass
-send(1)
 os.write(1, b"below\\n")
 print("named")
 os.system("echo shell")
+send(1)
 send(2)
 """,
         wire=wire,

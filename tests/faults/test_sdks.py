@@ -96,8 +96,7 @@ def test_every_shape_in_both_orders(
     """Fault 41: the frames of a writer module that nobody edited arrive, imported before the guard or after it, with
     noise before, during and after, all of which is on stderr.
 
-    Seen to fail with the module's entry function wrapped instead of its ``sys``; and with what is imported already
-    left out.
+    Seen to fail with the modules that are imported already not looked for.
     """
     module, text = SHAPES[shape]
     install(tmp_path / "sdk", module, text)

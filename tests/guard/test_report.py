@@ -67,7 +67,7 @@ def test_nothing_in_a_report_can_attack_its_reader(
     assert line.endswith(f": {shown}"), line
     as_json = run(source, env={"STDOUT_GUARD_FORMAT": "json"})
     assert as_json.stderr.isascii()
-    records = [json.loads(line) for line in as_json.text.splitlines()]
+    records = [json.loads(line) for line in as_json.lines if "fork" not in line]  # 3.12 warns of a fork with threads
     strays = [record for record in records if record["kind"] == "stray"]
     assert len(strays) == 1
     if way != "fork":
@@ -243,7 +243,8 @@ answer()
     )
 
 
-def test_a_reader_that_never_reads_is_told_what_was_dropped(run: Callable[..., Result]) -> None:
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_reader_that_never_reads_is_told_what_was_dropped(run: Callable[..., Result], form: str) -> None:
     """With stderr full and unread the server goes on; the count of dropped lines is in Guard.counts, and is said as
     soon as the reader is back."""
     done = run("""
@@ -266,8 +267,13 @@ lines = (first + err).decode().splitlines()
 assert strays == 3000 and dropped > 1000, answer
 assert sum("x" * 100 in line for line in lines) == 3000 - dropped
 assert any(f"{dropped} lines (" in line and "dropped: nobody read them" in line for line in lines), lines[-3:]
-assert any(line.endswith(": last") for line in lines)
-""", prelude="")  # fmt: skip
+told = [n for n, line in enumerate(lines) if f"{dropped} lines (" in line]
+last = [n for n, line in enumerate(lines) if "last" in line]
+assert len(told) == 1 and told < last, (told, last)
+if FORM == "json":
+    import json
+    assert {json.loads(line)["kind"] for line in lines} == {"stray", "note"}
+""".replace("FORM", repr(form)), prelude="", env={"STDOUT_GUARD_FORMAT": form})  # fmt: skip
     assert done.status == 0, done.text
 
 

@@ -151,7 +151,8 @@ ENDINGS = [
 @pytest.mark.parametrize(("end", "status"), ENDINGS, ids=[row[0] for row in ENDINGS])
 def test_status_and_signals_are_the_servers_own(run: Run, end: str, status: int) -> None:
     """The exit status, and the signal that ends the process, are those of the server run bare."""
-    source = f"import os, signal, sys, time\n{end}\n"
+    # a test run in the background of a shell has SIGINT ignored, and so have its children
+    source = f"import os, signal, sys, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{end}\n"
     done = run(source, prelude="", command=[*RUN, "server.py"])
     bare = run(source, prelude="")
     assert (done.status, bare.status) == (status, status), done.text

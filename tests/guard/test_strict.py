@@ -218,6 +218,7 @@ import os, signal
 try: print('x')
 except Exception: pass
 answer()
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.kill(os.getpid(), signal.SIGINT)
 import time; time.sleep(30)
 """, env=STRICT)  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 # mcp 2.x moves descriptor 1 while it serves; a library that was loaded earlier still has the wire, like these two
 WIRE = os.dup(1)
 MOVED = "mcp2" in sys.argv[0] or "fastmcp" in sys.argv[0]
-STREAM = os.fdopen(os.dup(1), "w") if MOVED else sys.stdout
+STREAM = os.fdopen(os.dup(1), "w")
 
 
 def chosen(argv):

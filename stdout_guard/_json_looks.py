@@ -5,39 +5,50 @@ Each works on the bytes with one of bytes' own C loops, because a Python loop wo
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate
 from typing import Final
 
 _DIGITS = bytes.maketrans(b"123456789E", b"000000000e")
-_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{}')
+_LONG = b"0" * 16  # an integer that some readers cannot hold
+_HUGE = b"0" * 203  # fewer, and an exponent of two digits, stay within a double
+_NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{},:')
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_ESCAPES = re.compile(rb'\\(?=["\\])')  # a look-ahead keeps the search a memchr for the backslash
+_BACKSLASH, _QUOTE = b'\\"'  # numbers: looking for b"x" costs bytes an exception inside, five times the search
 LARGE: Final = 1024  # bytes from which a look at the whole text pays
 
 
-def numbers_harmless(body: bytes) -> bool:
-    """True when the frame is full of digits, yet no number in it is long or large enough for the hooks to matter."""
-    sample = body[::32].translate(_DIGITS)
-    if sample.count(b"0") * 6 < len(sample):
-        return False  # few numbers: the hooks cost less than reading every byte
+def number_hooks(body: bytes) -> int:
+    """Which numbers the hooks must see: 2 all of them, 1 integers (fractions are harmless), 0 none."""
+    sample = body[::31].translate(_DIGITS)  # an odd step: rows are often of even length
+    if sample.count(b"0") * 40 < len(sample) or sample.count(b",") * 24 < len(sample):
+        return 2  # few numbers: the hooks cost less than reading every byte
     digits = body.translate(_DIGITS, b"+")
-    return b"0" * 16 not in digits and b"e000" not in digits
+    if digits.find(b"0e000") >= 0 or (digits[::7].find(_HUGE[::7]) >= 0 and digits.find(_HUGE) >= 0):
+        return 2
+    if sample.count(b".") * 2 > sample.count(b","):
+        return 1  # fractions: there are few integers, and looking for a long one among so many digits takes long
+    return int(digits.find(_LONG) >= 0)
 
 
-def count_keys(body: bytes) -> int:
+def count_keys(text: str) -> int:
     """At least as many as there are keys in the text (values that start with a colon count too); -1: cannot say.
 
-    A key's closing quote stands before its colon; space between the two, or an escaped quote before a colon inside a
-    string, makes counting ``":`` worthless.
+    A key's closing quote stands before its colon; space between the two makes counting ``":`` worthless.
     """
-    if b"\t" in body or b"\r" in body or b"\n" in body or b" :" in body or (b"\\" in body and b'\\":' in body):
+    if "\t" in text or "\r" in text or "\n" in text or " :" in text:
         return -1
-    return body.count(b'":')
+    return text.count('":')
+
+
+def many_objects(body: bytes) -> bool:
+    """Whether this is data rather than a long text, from the head of it."""
+    return body.count(b"{", 0, LARGE) > 5
 
 
 def many_brackets(body: bytes, limit: int) -> bool:
-    """Whether more than ``limit`` brackets open, strings included; in long text looking for each is faster."""
-    if len(body) < 8 * LARGE:
-        return body.count(b"{") + body.count(b"[") > limit
+    """Whether more than ``limit`` brackets open, strings included."""
     count = 0
     for bracket in (b"{", b"["):
         at = body.find(bracket)
@@ -49,16 +60,26 @@ def many_brackets(body: bytes, limit: int) -> bool:
     return False
 
 
-def structure(body: bytes) -> bytes:
-    """The brackets of ``body`` that stand outside strings."""
-    if b"\\" in body and b'\\"' in body:
-        if b"\\\\" in body:
-            body = body.replace(b"\\\\", b"")
-        body = body.replace(b'\\"', b"")
-    kept = body.translate(None, _STRUCTURE).replace(b'""', b"")
-    if b'"' in kept:  # a string holds brackets: the pairs removed above need not have been opening and closing
-        kept = b"".join(body.translate(None, _STRUCTURE).split(b'"')[::2])
-    return kept
+def keys_and_depth(body: bytes, limit: int) -> tuple[int, bool]:
+    """How many keys a JSON text has, and whether it may be more than ``limit`` deep. Of what is no JSON: anything."""
+    kept = _kept(body)
+    shorter = kept.replace(b'""', b"")  # between two strings of JSON stands a comma or colon: these pairs are strings
+    if _QUOTE in shorter:
+        shorter = b"".join(shorter.split(b'"')[::2])
+    deep = shorter.count(b"{") + shorter.count(b"[") > limit and not _collapses(shorter.translate(None, b":,"), limit)
+    return shorter.count(b":"), deep
+
+
+def _kept(body: bytes) -> bytes:
+    """Quotes, and what may be structure."""
+    if _BACKSLASH in body and _ESCAPES.search(body):
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return body.translate(None, _NOT_STRUCTURE)
+
+
+def _brackets(body: bytes) -> bytes:
+    """The brackets of ``body`` that stand outside strings, whatever it is."""
+    return b"".join(_kept(body).split(b'"')[::2]).translate(None, b":,")
 
 
 def _collapses(brackets: bytes, limit: int) -> bool:
@@ -72,7 +93,7 @@ def _collapses(brackets: bytes, limit: int) -> bool:
 
 def depth_within(body: bytes, limit: int) -> bool:
     """Whether the brackets outside strings are never more than ``limit`` deep."""
-    brackets = structure(body)
+    brackets = _brackets(body)
     if _collapses(brackets, limit):
         return True
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) <= limit
@@ -80,5 +101,5 @@ def depth_within(body: bytes, limit: int) -> bool:
 
 def balanced(body: bytes) -> bool:
     """Whether as many brackets outside strings close as open."""
-    brackets = structure(body)
+    brackets = _brackets(body)
     return brackets.count(b"[") == brackets.count(b"]") and brackets.count(b"{") == brackets.count(b"}")

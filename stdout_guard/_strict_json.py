@@ -3,7 +3,7 @@
 Rules: UTF-8 is checked before parsing and nothing else is tried; nesting and integer length are bounded; member names
 are unique at any depth, compared after unescaping; NaN, Infinity, numbers beyond a double and lone surrogates are
 not data. The fast way is json's C scanner: what costs time per byte or per value is done only when a cheap look finds
-cause.
+cause. (One class beyond 250 lines: every hook shares the state of one decode.)
 
 Sources: RFC 8259, RFC 7493 (I-JSON).
 """
@@ -16,48 +16,23 @@ from functools import partial
 from json.decoder import JSONDecodeError, JSONDecoder
 from json.encoder import JSONEncoder
 from json.scanner import make_scanner
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from types import CellType
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from stdout_guard._json_looks import LARGE, balanced, count_keys, depth_within, many_brackets, numbers_harmless
+from stdout_guard._json_looks import (
+    LARGE,
+    balanced,
+    count_keys,
+    depth_within,
+    keys_and_depth,
+    many_brackets,
+    many_objects,
+    number_hooks,
+)
+from stdout_guard._strictness import SAFE_INTEGER, STRICT, Fault, Note, Strictness
 from stdout_guard.framing import Framing
 
-SAFE_INTEGER: Final = 2**53 - 1
 _SPACE = " \t\n\r"
-
-
-class Strictness(NamedTuple):
-    """What is done where implementations differ; every default is the strict or the interoperable choice."""
-
-    crlf: Literal["note", "reject"] = "note"
-    bare_cr: Literal["reject", "allow"] = "reject"
-    blank: Literal["reject", "allow"] = "reject"
-    surrogates: Literal["reject", "allow"] = "reject"
-    line_seps: Literal["note", "reject"] = "note"
-    overflow: Literal["reject", "allow"] = "reject"
-    dup_keys: Literal["reject", "envelope"] = "reject"  # envelope: only those of the message object itself
-    extra: Literal["reject", "allow"] = "reject"
-    unknown_methods: Literal["default", "reject", "note"] = "default"
-    max_digits: int = 308
-    max_depth: int = 128
-    max_frame: int | None = None  # None: 10 MiB towards the client, 4 MiB towards the server
-
-
-STRICT: Final = Strictness()
-
-
-class Note(NamedTuple):
-    """Legal, but worth knowing: some reader in use gets it wrong."""
-
-    code: str
-    why: str
-
-
-class Fault(NamedTuple):
-    """Why this is not a message. ``stage`` is one of encoding, json, limits, jsonrpc, framing (a torn line)."""
-
-    code: str
-    stage: str
-    why: str
 
 
 class Decoded(NamedTuple):
@@ -80,7 +55,7 @@ class _Refused(Exception):
 
 _SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)
-_LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
+LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
 _BIG_INTEGER = Note("big-integer", "an integer beyond 2^53 loses digits in JavaScript readers")
 _LINE_SEPARATOR = Note("line-separator", "raw U+2028, U+2029 or U+0085: some readers split lines there; escape it")
 _WIDE = {b"\1\0\1\0": "utf-16-be", b"\0\1\0\1": "utf-16-le", b"\1\1\1\0": "utf-32-be", b"\0\1\1\1": "utf-32-le"}
@@ -89,8 +64,8 @@ _WIDE = {b"\1\0\1\0": "utf-16-be", b"\0\1\0\1": "utf-16-le", b"\1\1\1\0": "utf-3
 class Decoder:
     """Strict JSON under one set of options. Keep one for each stream; it is not for several threads at once.
 
-    Two ways to see a member given twice: every object is handed over as pairs (small frames, and whenever in doubt),
-    or the members kept are counted and compared with the keys in the text (large frames).
+    Two ways to see a member given twice: the members kept are counted and compared with the colons, or else the keys,
+    in the text; or every object is handed over as pairs (long texts with few objects, and whenever in doubt).
     """
 
     def __init__(self, options: Strictness = STRICT, framing: Framing = "ndjson") -> None:
@@ -99,32 +74,30 @@ class Decoder:
         self._reject_cr = self._lines and options.bare_cr == "reject"
         self._notes: list[Note] = []
         self._doubled: list[dict[str, object]] = []
-        count, self._kept = _counter()
-        pairs = self._unique if options.dup_keys == "reject" else self._collect
-        numbers: dict[str, Any] = {"parse_int": self._integer, "parse_float": self._float}
-        self._pairs = _scanner(object_pairs_hook=pairs, **numbers)
-        self._pairs_plain = _scanner(object_pairs_hook=pairs)
-        self._counted = _scanner(object_hook=count, **numbers)
-        self._counted_plain = _scanner(object_hook=count)
+        self._counts = options.dup_keys == "reject"
+        # a body of fewer bytes is never too deep, since each bracket closes; nor does a look at all of it pay
+        self._small = min(LARGE, 2 * options.max_depth)
+        self._count, self._kept = _counter()
+        self._scanners: dict[tuple[bool, int], _Scan] = {}
+        self._counted, self._pairs = self._scanner(True, 2), self._scanner(False, 2)
 
     def decode(self, body: bytes) -> Decoded | Fault:
         """The one JSON value that ``body`` is, or the first reason why it is not."""
         try:
-            text = body.decode("utf-8")
+            text = body.decode()
         except UnicodeDecodeError as error:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
-        limit = self._options.max_depth
-        many = len(body) > 2 * limit and many_brackets(body, limit)  # each bracket closes: shorter is never too deep
-        if many and (fault := self._too_deep(body)):
-            return fault
         try:
-            start = 0 if body[:1] == b"{" else len(text) - len(text.lstrip(_SPACE))
-            value, end = self._scan(body, text, start, many) if len(body) > LARGE else self._pairs(text, start)
+            start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
+            if len(body) > self._small:
+                value, end = self._large(body, text, start)
+            else:
+                value, end = self._short(text, start)
             if end != len(text) and text[end:].strip(_SPACE):
                 return self._not_json(body, text, "more after the JSON value", end)
-            if self._reject_cr and b"\r" in body:
+            if self._reject_cr and "\r" in text:
                 return Fault("bare-cr", "json", "a carriage return inside the line: some readers end the line there")
-            if self._doubled or self._notes or b"\\" in body or not text.isascii():
+            if "\\" in text or not text.isascii() or self._notes or self._doubled:
                 return self._finish(body, text, value)
             return _decoded((value, ()))
         except StopIteration as stop:
@@ -139,17 +112,54 @@ class Decoder:
             if self._doubled or self._notes:
                 self._doubled, self._notes = [], []
 
-    def _scan(self, body: bytes, text: str, start: int, many: bool) -> tuple[object, int]:
-        plain = numbers_harmless(body)
-        many = many or body.count(b"{", 0, LARGE) > 5
-        keys = count_keys(body) if many and self._options.dup_keys == "reject" else -1
+    def _large(self, body: bytes, text: str, start: int) -> tuple[object, int]:
+        """The scan of a body that may be too deep, or is long enough for a look at it to save time."""
+        limit, keys = self._options.max_depth, -1
+        if len(body) > LARGE and self._counts and many_objects(body):
+            keys, deep = keys_and_depth(body, limit)
+        else:
+            deep = many_brackets(body, limit)
+        if deep and (fault := self._too_deep(body)):
+            raise _Refused(fault)
+        if len(body) <= LARGE:
+            return self._short(text, start)
+        hooks = number_hooks(body)
         if keys >= 0:
-            self._kept()
-            found = (self._counted_plain if plain else self._counted)(text, start)
-            if self._kept() == keys:
+            found, kept = self._kept_by(self._scanner(True, hooks), text, start)
+            if kept == keys:
                 return found
             self._notes.clear()
-        return (self._pairs_plain if plain else self._pairs)(text, start)
+        return self._scanner(False, hooks)(text, start)
+
+    def _kept_by(self, scan: _Scan, text: str, start: int) -> tuple[tuple[object, int], int]:
+        """What ``scan`` finds and how many members it kept; a signal handler may decode in the midst of it."""
+        before = self._kept.cell_contents
+        try:
+            return scan(text, start), self._kept.cell_contents - before
+        finally:
+            self._kept.cell_contents = before
+
+    def _scanner(self, counted: bool, hooks: int) -> _Scan:
+        """One that adds up members or hands over pairs, and asks about as many kinds of number as number_hooks says."""
+        if (found := self._scanners.get((counted, hooks))) is None:
+            asked: dict[str, Any] = {"parse_int": self._integer} if hooks else {}
+            if hooks > 1:
+                asked["parse_float"] = self._float
+            if counted:
+                asked["object_hook"] = self._count
+            else:
+                asked["object_pairs_hook"] = self._unique if self._counts else self._collect
+            scan = cast("Any", make_scanner)(JSONDecoder(parse_constant=_no_constant, **asked))
+            found = self._scanners[counted, hooks] = cast("_Scan", scan)
+        return found
+
+    def _short(self, text: str, start: int) -> tuple[object, int]:
+        if self._counts:
+            found, kept = self._kept_by(self._counted, text, start)
+            if kept == text.count(":") or kept == count_keys(text):
+                return found
+            self._notes.clear()
+        return self._pairs(text, start)
 
     def _finish(self, body: bytes, text: str, value: object) -> Decoded | Fault:
         """The rarer questions: half surrogates, line separators, doubled members, notes."""
@@ -158,7 +168,7 @@ class Decoder:
         escaped = self._options.surrogates == "reject" and b"\\" in body and _SURROGATE.search(body)
         if escaped and not _encodes(value):
             return Fault("lone-surrogate", "json", "an escape names half a surrogate pair: no such character")
-        if not text.isascii() and any(separator in text for separator in _LINE_SEPARATORS):
+        if not text.isascii() and any(separator in text for separator in LINE_SEPARATORS):
             if self._options.line_seps == "reject":
                 return Fault("line-separator", "json", _LINE_SEPARATOR.why)
             self._notes.append(_LINE_SEPARATOR)
@@ -234,12 +244,8 @@ def decode(body: bytes, options: Strictness = STRICT, framing: Framing = "ndjson
 _Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
 
 
-def _scanner(**hooks: Any) -> _Scan:
-    return cast("_Scan", cast("Any", make_scanner)(JSONDecoder(parse_constant=_no_constant, **hooks)))
-
-
-def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], Callable[[], int]]:
-    """An object hook that adds up members, and what gives the sum and starts again from nothing."""
+def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], CellType]:
+    """An object hook that adds up members, and where the sum is."""
     total = 0
 
     def count(value: dict[str, object]) -> dict[str, object]:
@@ -247,12 +253,7 @@ def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], Callab
         total += len(value)
         return value
 
-    def take() -> int:
-        nonlocal total
-        taken, total = total, 0
-        return taken
-
-    return count, take
+    return count, cast("tuple[CellType]", count.__closure__)[0]
 
 
 def _no_constant(name: str) -> object:
@@ -266,16 +267,6 @@ def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
 
 
 _unescaped = JSONEncoder(ensure_ascii=False, check_circular=False).encode
-_dumps = JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def encode_json(value: object) -> bytes:
-    """``value`` as compact JSON; what some readers take for a line end is escaped. Raises ValueError or TypeError."""
-    text = _dumps(value)
-    if not text.isascii():
-        for separator, escape in _LINE_SEPARATORS.items():
-            text = text.replace(separator, escape)
-    return text.encode("utf-8")
 
 
 def _encodes(value: object) -> bool:

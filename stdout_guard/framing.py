@@ -35,6 +35,7 @@ Framing: TypeAlias = Literal["ndjson", "content-length"]
 FRAMINGS: Final[tuple[Framing, ...]] = ("ndjson", "content-length")
 MAX_FRAME_TO_CLIENT: Final = 10 * 1024 * 1024  # the read buffer of the TypeScript SDK's client: beyond it, it closes
 MAX_FRAME_TO_SERVER: Final = 4 * 1024 * 1024
+_LF: Final = 0x0A
 _CR: Final = 0x0D
 RAW_HEAD: Final = 4096  # of what is too long to keep, this much is kept
 
@@ -74,13 +75,15 @@ def frame_reader(
 
 def encode(framing: Framing, body: bytes) -> bytes:
     """``body`` as one frame. Raises LocalProtocolError when a newline in it would tear an ndjson frame."""
+    if framing == "ndjson":
+        if _LF in body or _CR in body:
+            raise LocalProtocolError(
+                "frame holds a raw line break: write it as \\n inside a JSON string, or not at all"
+            )
+        return body + b"\n"
     if framing == "content-length":
         return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-    if framing != "ndjson":
-        raise ValueError(f"unknown framing {framing!r}: expected one of {', '.join(FRAMINGS)}")
-    if b"\n" in body or b"\r" in body:
-        raise LocalProtocolError("frame holds a raw line break: write it as \\n inside a JSON string, or not at all")
-    return body + b"\n"
+    raise ValueError(f"unknown framing {framing!r}: expected one of {', '.join(FRAMINGS)}")
 
 
 class _LineReader:
@@ -96,17 +99,17 @@ class _LineReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         out: list[Event] = []
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            if self._tail or self._skipping or end - start > self._max or data[end - 1] == _CR or end == start:
-                self._end_line(data[start:end], out)
-            else:  # the ordinary line, whole
-                out.append(make_frame((b"", data[start:end], b"\n", self._line, self._offset)))
+        lines = data.split(b"\n")
+        rest, limit = lines.pop(), self._max
+        for piece in lines:
+            if piece and len(piece) <= limit and piece[-1] != _CR and not (self._tail or self._skipping):
+                out.append(make_frame((b"", piece, b"\n", self._line, self._offset)))  # the ordinary line, whole
                 self._line += 1
-                self._offset += end - start + 1
-            start = end + 1
-        if start < len(data):
-            self._hold(data[start:] if start else data, out)
+                self._offset += len(piece) + 1
+            else:
+                self._end_line(piece, out)
+        if rest:
+            self._hold(rest, out)
         return out
 
     def close(self) -> list[Event]:

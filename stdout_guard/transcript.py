@@ -176,7 +176,11 @@ class Transcript:
             return
         value, notes = decoded
         if value.__class__ is dict and not self._may_be_dap:  # the ordinary message
-            self._one(frame, value)
+            message = classify(value, self._options, self._eras.envelope)
+            if isinstance(message, Fault):
+                self._bad_shape(frame, message)
+            else:
+                self._message(frame, message)
         else:
             self._value(frame, value)
         if notes:
@@ -235,7 +239,7 @@ class Transcript:
     def _message(self, frame: Frame, message: Message) -> None:
         if message.notes:
             self._note(frame, message.notes)
-        if self._eras.auto:
+        if self._eras.auto and (message.kind == "response" or message.method == "initialize"):
             self._learn(message)
         notes: list[Note] = []
         fault, judged_by = self._check(message, notes)
@@ -250,7 +254,9 @@ class Transcript:
 
     def _check(self, message: Message, notes: list[Note]) -> tuple[Fault | None, Revision]:
         """The first of the possible revisions that allows the message, or the first one's objection."""
-        candidates = self._candidates(message) if self._eras.auto else self._eras.current
+        candidates = self._eras.current
+        if self._eras.auto and not (self._session is None and self._direction == "server-to-client"):
+            candidates = self._candidates(message)
         first: Fault | None = None
         for revision in candidates:
             fault = rev.check_message(message, revision, self._direction, self._options, notes)
@@ -287,10 +293,12 @@ class Transcript:
                 self._eras.settle(rev.JSONRPC)
 
     def _learn_from_result(self, message: Message) -> None:
-        result = _mapping(message.value["result"])
-        version = result.get("protocolVersion")
-        if version is None or self._direction != "server-to-client":
+        if self._direction != "server-to-client":
             return
+        result = message.value["result"]
+        if not isinstance(result, dict) or "protocolVersion" not in result:
+            return
+        version = cast("dict[str, object]", result)["protocolVersion"]
         if self._session is not None and self._session.request_of(message) is not self._session.initialize:
             return
         if isinstance(version, str) and "capabilities" in result and (found := rev.MCP_REVISIONS.get(version)):

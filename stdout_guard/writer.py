@@ -54,7 +54,7 @@ class FrameWriter:
         """
         if type(message) is bytes or isinstance(message, bytes | str):
             body = _encoded(message) if isinstance(message, str) else message
-            if body.endswith(b"\n"):
+            if body[-1:] == b"\n":
                 body = body[:-1]
             if self.check:
                 jsonrpc.check_outgoing(body, self.framing, self.protocol)
@@ -64,8 +64,9 @@ class FrameWriter:
             raise LocalProtocolError(
                 f"refused to send a {type(message).__name__}: a message is a mapping, or one frame as str or bytes"
             )
-        self.wire.write(encode(self.framing, body))
-        self.wire.flush()
+        wire = self.wire
+        wire.write(encode(self.framing, body))
+        wire.flush()
 
 
 def _encoded(text: str) -> bytes:

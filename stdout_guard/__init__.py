@@ -43,13 +43,13 @@ def __getattr__(name: str) -> object:
 
 
 def install(
-    mode: str | None = None,
+    mode: "str | None" = None,
     *,
     writers: "Iterable[str]" = (),
     log: "str | os.PathLike[str] | None" = None,
-    log_format: str | None = None,
+    log_format: "str | None" = None,
     redact: "bool | Callable[[str], str] | None" = None,
-    channel: str | None = None,
+    channel: "str | None" = None,
 ) -> "Guard":
     """Make the guard stand and return it. Call it first, before anything that may print is imported.
 

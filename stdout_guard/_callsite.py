@@ -31,8 +31,6 @@ KINDS = {
 class Site:
     """A call site. ``parts``: file as a terminal can open it, line, function, and the caller's ``file:line`` or ""."""
 
-    __slots__ = ("module", "parts")
-
     def __init__(self, file: str, line: int, function: str, caller: str = "", module: str = "") -> None:
         self.parts, self.module = (file, line, function, caller), module
 
@@ -63,6 +61,8 @@ class CallSites:
         for _ in range(package.count(".")):
             folder = os.path.dirname(folder)
         self.package, self.root = package.partition(".")[0], folder and folder.rstrip(_SEP) + _SEP
+        if not package and any(self.root.endswith(installed) for installed in _INSTALLED):
+            self.package, self.root = str(names.get("__name__")), ""  # one installed file, among everybody's
         self.known = True
         self.kinds.clear()
 

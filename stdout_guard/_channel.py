@@ -24,12 +24,10 @@ CHILD_PIPES = 64  # children with a pipe of their own; the rest share fd 1's
 class Tail:
     """A line that is not finished yet. Progress bars keep their last state only; a huge line loses its middle."""
 
-    __slots__ = ("data", "lost", "site", "touched")
-
     def __init__(self, site: object = None) -> None:
         self.data, self.lost, self.site, self.touched = bytearray(), 0, site, 0.0
 
-    def add(self, data: bytes) -> list[bytes]:
+    def add(self, data: bytes) -> "list[bytes]":
         """Take a piece; returns the lines that it finished."""
         lines = data.split(b"\n")
         rest = lines.pop()
@@ -59,8 +57,6 @@ class Tail:
 class Source:
     """One pipe that the pump reads: fd 1's, or a child's own."""
 
-    __slots__ = ("fd", "identity", "kind", "pid", "program", "site", "tail")
-
     def __init__(self, kind: str, fd: int, program: str = "", site: object = None) -> None:
         self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, 0
         self.identity = _fd.identity(fd)
@@ -71,13 +67,13 @@ class Channel:
     """The pipe on fd 1 and the thread that empties it. ``deliver(source, lines)`` gets whole lines without their ends;
     ``idle()`` shows what waits elsewhere and says in how many seconds it wants to be called again (None: no need)."""
 
-    def __init__(self, undo: _fd.Undo) -> None:
+    def __init__(self, undo: "_fd.Undo") -> None:
         self.read_fd, self.write_fd = _fd.pipe()
         self.identity = _fd.identity(self.write_fd)
-        undo.push(self._close_pipe)
+        undo.append(self._close_pipe)
         self.wake_read, self.wake_write = _fd.pipe()
         self.wake_identity = _fd.identity(self.wake_write)
-        undo.push(self._close_wake)
+        undo.append(self._close_wake)
         os.set_blocking(self.wake_write, False)
         self.shared = Source("fd1", self.read_fd)
         self.sources: dict[int, Source] = {self.read_fd: self.shared}
@@ -164,7 +160,7 @@ class Channel:
         finally:
             self.done.release()
 
-    def _tails(self) -> float | None:
+    def _tails(self) -> "float | None":
         """Show the unfinished lines that are due; seconds until the next one is."""
         wait, now = self.idle(), monotonic()
         for source in list(self.sources.values()):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    Undo = list[Callable[[], object]]  # the steps that take back what was done
+
 fcntl: "Any" = None  # on Windows: no private flags, no pipe sizes; the dup channel is used there
 if os.name == "posix":
     import fcntl
@@ -21,7 +23,7 @@ HIGH = 64  # where private descriptors that nobody asked for by number go: above
 PIPE_SIZE = 1 << 20
 
 
-def identity(fd: int) -> Identity | None:
+def identity(fd: int) -> "Identity | None":
     """(st_ino, st_dev) of what ``fd`` is open on, or None when it is closed."""
     try:
         return os.fstat(fd)[1:3]  # a slice: this stands before every frame
@@ -35,7 +37,7 @@ def close(fd: int, known: "Identity | None") -> None:
         os.close(fd)
 
 
-def fill_standard() -> list[int]:
+def fill_standard() -> "list[int]":
     """Open the null device on each of 0, 1, 2 that is closed, so that no file of anybody's takes the number.
 
     Returns the numbers filled. Not undone: a closed standard descriptor helps nobody.
@@ -63,7 +65,7 @@ def private(fd: int, lowest: int = 3) -> int:
     return copy if copy > 2 else private(copy, lowest)
 
 
-def pipe() -> tuple[int, int]:
+def pipe() -> "tuple[int, int]":
     """A pipe (read end, write end), both private and high, 1 MiB where allowed, its read end non-blocking."""
     low, ends = os.pipe(), list[int]()
     try:
@@ -118,23 +120,15 @@ def divert(source: int, fd: int, undo: "Undo") -> None:
         os.dup2(saved, fd, inheritable=inheritable)
         os.close(saved)
 
-    undo.push(back)
+    undo.append(back)
     os.dup2(source, fd, inheritable=inheritable)
 
 
-class Undo:
-    """Steps that take back what was done, run last to first; each runs though another failed."""
-
-    def __init__(self) -> None:
-        self.steps: list[Callable[[], object]] = []
-
-    def push(self, step: "Callable[[], object]") -> None:
-        self.steps.append(step)
-
-    def run(self) -> None:
-        while self.steps:
-            step = self.steps.pop()
-            try:
-                step()
-            except OSError:  # already closed by a foreign hand: there is nothing to give back
-                continue
+def unwind(undo: "Undo") -> None:
+    """Take back what was done, last step first; each runs though another failed. Nothing is left to take back."""
+    while undo:
+        step = undo.pop()
+        try:
+            step()
+        except OSError:  # already closed by a foreign hand: there is nothing to give back
+            continue

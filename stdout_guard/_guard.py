@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._formats import Counts
-    from ._intake import Intake
-    from ._report import Sink
+    from ._report import Intake, Sink
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
@@ -35,7 +34,7 @@ class Defaults:
     """Settings where nothing was set; see _settings.Settings."""
 
     mode, channel, log, log_format = "redirect", "thread", "", "text"
-    writers: tuple[str, ...] = ()
+    writers: "tuple[str, ...]" = ()
     redact: "bool | Callable[[str], str]" = False
 
 
@@ -50,7 +49,8 @@ class Guard:
     def __init__(self, settings: Defaults, installer: "FrameType | None") -> None:
         self.settings, self.mode, self.pid, self.role = settings, settings.mode, os.getpid(), "owner"
         self.ledger, self.sites = _ledger.Ledger(), _callsite.CallSites(installer)
-        self.undo, self.marks = _fd.Undo(), list[_fd.Identity]()
+        self.undo: _fd.Undo = []
+        self.marks: list[_fd.Identity] = []
         self.sink: Sink | None = None
         self.channel: _channel.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
@@ -66,7 +66,7 @@ class Guard:
 
     def take_in(self) -> None:
         """Once fd 1 is diverted: the part that makes records of strays, and the stream that feeds it."""
-        from ._intake import Intake
+        from ._report import Intake
         from ._wire import Wire  # now: an import is nothing that a signal handler could find half done and wait for
 
         self.intake, self.opened = Intake(self), Wire(self.wire_fd, self.check_hands)
@@ -119,7 +119,7 @@ class Guard:
 
         return count(self.ledger, self.sink.lost_lines, self.sink.lost_bytes) if self.sink else count(self.ledger)
 
-    def verify(self) -> tuple[str, ...]:
+    def verify(self) -> "tuple[str, ...]":
         """Look for foreign hands on our descriptors and on ``sys.stdout``; repairs fd 1. Returns what was wrong."""
         from ._seldom import foreign_hands
 
@@ -136,7 +136,7 @@ class Guard:
 
     # ---- foreign hands, fork
 
-    def check_hands(self) -> tuple[str, ...]:
+    def check_hands(self) -> "tuple[str, ...]":
         """Before each frame: is fd 1 still diverted? If it was closed, or made the wire again, it is diverted anew."""
         now = _fd.identity(1)
         if now == self.fd1 or self.role != "owner" or self.finished or now not in (None, self.wire_identity):
@@ -184,7 +184,7 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
 
             warn_late(guard.original)
     except BaseException:
-        guard.undo.run()
+        _fd.unwind(guard.undo)
         raise
     return guard
 
@@ -209,24 +209,24 @@ def _claim(guard: Guard) -> None:
     out, err, undo = _fd.identity(1), _fd.identity(2), guard.undo
     assert out is not None
     wire_fd = _fd.private(1)
-    undo.push(lambda: _fd.close(wire_fd, out))
+    undo.append(lambda: _fd.close(wire_fd, out))
     guard.wire_fd, guard.wire_identity = wire_fd, out
     channel, why = _open_channel(guard)
-    at = len(undo.steps)
-    undo.push(lambda: _fd.point(wire_fd, 1))
+    at = len(undo)
+    undo.append(lambda: _fd.point(wire_fd, 1))
     _fd.point(2 if channel is None else channel.write_fd, 1)
     # ---- fd 1 is diverted: what is imported from here on may print
     guard.take_in()
     from . import _leave, _report
 
-    undo.steps.insert(at, lambda: _leave.retire(guard))  # its pipes are drained once fd 1 is what it was
+    undo.insert(at, lambda: _leave.retire(guard))  # its pipes are drained once fd 1 is what it was
     if out == err or guard.settings.log:
         from . import _odd
 
         guard.sink = _odd.open_sink(guard, out, err)
     else:
         guard.sink = _report.stderr_sink()
-    undo.steps.insert(0, guard.sink.close)
+    undo.insert(0, guard.sink.close)
     try:
         if channel is not None:
             channel.start(guard.intake.deliver, guard.intake.idle, guard.intake.cut_off)
@@ -242,20 +242,20 @@ def _claim(guard: Guard) -> None:
         guard.intake.tell(f"no pipe or thread for the channel ({why}); fd 1 goes straight to stderr, unnamed")
     guard.marks = [] if guard.fd1 is None else [guard.fd1]
     guard.mark()
-    undo.push(lambda: os.environ.pop(MARKER, None))
+    undo.append(lambda: os.environ.pop(MARKER, None))
 
 
-def _open_channel(guard: Guard) -> tuple[_channel.Channel | None, str]:
+def _open_channel(guard: Guard) -> "tuple[_channel.Channel | None, str]":
     """The channel, not started; or None, and why there is none where one was wanted."""
     if guard.settings.channel == "dup" or _fd.fcntl is None:
         return None, ""
-    partly = _fd.Undo()
+    partly: _fd.Undo = []
     try:
         channel = _channel.Channel(partly)
     except (OSError, RuntimeError, MemoryError) as error:  # no descriptors, or no lock to be had
-        partly.run()
+        _fd.unwind(partly)
         return None, str(error) or type(error).__name__
-    guard.undo.push(partly.run)
+    guard.undo.append(lambda: _fd.unwind(partly))
     return channel, ""
 
 
@@ -269,22 +269,22 @@ def _begin(guard: Guard) -> None:
                 stream.flush()  # text pending in the old one goes to fd 1 now, after that moved
             except (OSError, ValueError, AttributeError):  # closed, or no stream at all
                 pass
-            guard.undo.push(_stream.hook(stream, _stream.text_over(guard.bottom).write))
+            guard.undo.append(_stream.hook(stream, _stream.text_over(guard.bottom).write))
 
         def back() -> None:
             sys.stdout, sys.__stdout__ = before  # type: ignore[misc]
 
-        guard.undo.push(back)
+        guard.undo.append(back)
         sys.stdout = sys.__stdout__ = guard.stream  # type: ignore[misc]
     current = guard
-    guard.undo.push(_forget)
+    guard.undo.append(_forget)
     from . import _leave, _watch
 
     if not _hooked:
         _hooked = True
         _leave.hook()
     atexit.register(_leave.at_exit)
-    guard.undo.push(lambda: atexit.unregister(_leave.at_exit))
+    guard.undo.append(lambda: atexit.unregister(_leave.at_exit))
     _watch.begin(guard)
 
 

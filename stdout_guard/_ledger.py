@@ -29,7 +29,7 @@ class StrayWrite:
     in seconds since the epoch.
     """
 
-    __slots__ = (*FIELDS, "time")
+    # No __slots__ here and beside: each costs the cold start more than a thousand records save.
 
     def __init__(
         self, source: str, text: str, site: "Any" = None, note: str = "", pid: int = 0, program: str = ""
@@ -60,13 +60,13 @@ class StrayWrite:
         return f"<stray write: {self.where}: {self.text!r}>"
 
     def __reduce__(self) -> "tuple[Any, ...]":
-        return thaw, (tuple(getattr(self, name) for name in self.__slots__),)
+        return thaw, (tuple(getattr(self, name) for name in (*FIELDS, "time")),)
 
 
 def thaw(values: "tuple[Any, ...]") -> StrayWrite:
-    """A record of these values, in the order of its slots."""
+    """A record of these values: FIELDS, then the time."""
     stray = StrayWrite("", "")
-    for name, value in zip(StrayWrite.__slots__, values, strict=False):
+    for name, value in zip((*FIELDS, "time"), values, strict=False):
         setattr(stray, name, value)
     return stray
 

@@ -23,7 +23,7 @@ def start(guard: "Guard") -> bool:
     if session:
         guard.role = "watch"
         for stream in dict.fromkeys(stream for stream in (sys.stdout, sys.__stdout__) if stream is not None):
-            guard.undo.push(_stream.hook(stream, _recorder(guard, stream)))
+            guard.undo.append(_stream.hook(stream, _recorder(guard, stream)))
         if sys.stderr is not None:
             sys.stderr.write(f"{_report.PREFIX}running under {session}: stray writes are recorded, nothing is taken\n")
         return True
@@ -35,7 +35,7 @@ def start(guard: "Guard") -> bool:
             "server with a stdout of its own (stdout=subprocess.PIPE)"
         )
         guard.sink = _report.stderr_sink()
-        guard.undo.push(guard.sink.close)
+        guard.undo.append(guard.sink.close)
     return bool(kind)
 
 

@@ -95,9 +95,8 @@ def _load_entry(point: Any, target: list[str]) -> object:
     guard = current()
     function = point.load()
     if guard is not None:
-        guard.sites.learn(
-            {"__package__": point.module}, getattr(sys.modules[point.module], "__file__", None) or "<entry>"
-        )
+        module = sys.modules[point.module]
+        guard.sites.learn(vars(module), getattr(module, "__file__", None) or "<entry>")
     return function()
 
 

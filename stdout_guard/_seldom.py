@@ -121,7 +121,7 @@ def take_away(guard: "Guard") -> None:
     if guard.role == "owner":
         flush_c()
     guard.intake.flush_tails()
-    guard.undo.run()
+    _fd.unwind(guard.undo)
     guard.role = "ended"
     guard.opened.refuse("the guard was taken away by uninstall(); write to sys.stdout.buffer again")
 
@@ -133,7 +133,8 @@ class GivenBack:
     """For an exec: the new image gets fd 0 and fd 1 back, blocking. Leaving the block means that the exec failed."""
 
     def __init__(self, guard: "Guard") -> None:
-        self._guard, self._undo = guard, _fd.Undo()
+        self._guard = guard
+        self._undo: _fd.Undo = []
 
     def __enter__(self) -> None:
         guard = self._guard
@@ -151,9 +152,9 @@ class GivenBack:
             self.__exit__()
             raise
         mark = os.environ.pop(_guard.MARKER, "")
-        self._undo.push(lambda: os.environ.__setitem__(_guard.MARKER, mark))
+        self._undo.append(lambda: os.environ.__setitem__(_guard.MARKER, mark))
 
     def __exit__(self, *raised: object) -> None:
-        self._undo.run()
+        _fd.unwind(self._undo)
         if self._guard.channel is not None:
             self._guard.channel.restart()

@@ -35,14 +35,14 @@ class Reader(io.BufferedReader):
         """Inert."""
 
 
-def take(undo: _fd.Undo) -> tuple[int, Reader]:
+def take(undo: "_fd.Undo") -> tuple[int, Reader]:
     """Private copy of fd 0 and a reader over it; fd 0 is the null device from here on."""
     fd = _fd.private(0)
-    undo.push(lambda: os.close(fd))
+    undo.append(lambda: os.close(fd))
     hole = os.open(os.devnull, os.O_RDONLY)
     _fd.point(hole, 0)
     os.close(hole)
-    undo.push(lambda: _fd.point(fd, 0))
+    undo.append(lambda: _fd.point(fd, 0))
     head = _read_ahead()
     raw = io.FileIO(fd, "rb", closefd=False)
     return fd, Reader(_Leftover(head, raw) if head else raw)  # type: ignore[arg-type]

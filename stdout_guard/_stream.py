@@ -17,40 +17,13 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Bottom(io.RawIOBase):
-    """The lowest layer of a stream of ours: writable, unbuffered, and not to be closed by whoever wrapped it."""
-
-    mode = "wb"
-    closefd = False
-
-    @property
-    def raw(self) -> "Bottom":
-        return self
-
-    def detach(self) -> "Bottom":
-        return self
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return False
-
-    def flush(self) -> None:
-        """Nothing waits here."""
-
-    def close(self) -> None:
-        """Inert: a wrapper that is collected must not take everybody's stream with it."""
-
-    @property
-    def closed(self) -> bool:
-        return False
-
-
-class StrayRaw(Bottom):
+class StrayRaw(io.RawIOBase):
     """The stand-in's bottom: each write goes to ``took(data, frame of the writer)``, each flush to ``flushed()``."""
 
     name = "<stdout>"
+    mode = "wb"
+    closefd = False
+    closed = False  # pyright: ignore  # not to be closed by whoever wrapped it
 
     def __init__(
         self, guard: object, took: "Callable[[bytes, FrameType | None], None]", flushed: "Callable[[], None]"
@@ -72,11 +45,27 @@ class StrayRaw(Bottom):
     def fileno(self) -> int:
         return 1
 
+    @property
+    def raw(self) -> "StrayRaw":
+        return self
+
+    def detach(self) -> "StrayRaw":
+        return self
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Inert: a wrapper that is collected must not take everybody's stream with it."""
+
 
 def text_over(raw: io.RawIOBase, **options: "Any") -> io.TextIOWrapper:
     """A text stream over a bottom of ours: UTF-8, each write() handed down at once. Unless the options say otherwise,
     noise never raises and never becomes invalid UTF-8, whatever the locale."""
-    bottom: Any = raw  # io wants a buffered object, and asks of it only what Bottom has
+    bottom: Any = raw  # io wants a buffered object, and asks of it only what StrayRaw has
     chosen: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "write_through": True, **options}
     stream: Any = io.TextIOWrapper(bottom, **chosen)
     stream.mode = "w"

@@ -13,7 +13,6 @@ import select
 from time import monotonic
 
 from . import _fd, _stream
-from .errors import GuardStateError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ VERIFY_EVERY = (
 TORN = "a frame was interrupted half way: another one would be read as its rest"
 
 
-class Wire(_stream.Bottom):
+class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less costs less than a look at it
     """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself).
 
     ``refusal``: why no write is possible here, or ""; ``frames``: writes that went out whole.
@@ -51,7 +50,7 @@ class Wire(_stream.Bottom):
         """True while a frame is on its way out, or was interrupted."""
         return self._busy or self._dead == TORN
 
-    def write(self, data: "Buffer", /) -> int:
+    def write(self, data: "Buffer", /) -> int:  # type: ignore[override]  # no frame to look at here
         """Put ``data`` on the wire whole; returns its length in bytes.
 
         Raises BrokenPipeError when the client is gone, GuardStateError when this process may not write (forked child,
@@ -59,7 +58,7 @@ class Wire(_stream.Bottom):
         """
         frame = data if type(data) is bytes else bytes(data)
         if self.refusal or os.getpid() != self._pid:
-            raise GuardStateError(self.refusal or f"process {os.getpid()} is a fork: process {self._pid} owns the wire")
+            raise refused(self.refusal or f"process {os.getpid()} is a fork: process {self._pid} owns the wire")
         with self._lock:
             if self._busy:  # we interrupted ourselves: the write under way sends this one too
                 self._queue.append(frame)
@@ -108,10 +107,10 @@ class Wire(_stream.Bottom):
 
     def _gone(self) -> Exception:
         if self._dead == TORN:
-            return GuardStateError(f"the wire is closed: {TORN}; restart the server")
+            return refused(f"the wire is closed: {TORN}; restart the server")
         if self._dead:
             return BrokenPipeError(errno.EPIPE, f"the wire is closed: {self._dead}")
-        return GuardStateError(
+        return refused(
             f"the wire's descriptor {self._number} was closed or replaced by a foreign hand; nothing was written; keep "
             "os.closerange and os.dup2 away from descriptors that are not yours"
         )
@@ -131,8 +130,18 @@ class Wire(_stream.Bottom):
         self._pid, self._lock, self._busy, self.frames = os.getpid(), _thread.RLock(), False, 0
         self._marked = own(self._number, self._pid)
 
+    def flush(self) -> None:
+        """Nothing waits here."""
+
     def fileno(self) -> int:
         return self._number
+
+
+def refused(why: str) -> Exception:
+    """GuardStateError, whose file a clean start does not pay for."""
+    from .errors import GuardStateError
+
+    return GuardStateError(why)
 
 
 def own(fd: int, pid: int) -> bool:

@@ -104,7 +104,7 @@ def pylsp(module: Any, guard: Guard, stdin: bool) -> str:
         original(self, rx, tx, *args, **kwargs)
 
     module.PythonLSPServer.__init__ = init
-    guard.undo.push(lambda: setattr(module.PythonLSPServer, "__init__", original))
+    guard.undo.append(lambda: setattr(module.PythonLSPServer, "__init__", original))
     return ""
 
 
@@ -138,7 +138,7 @@ def _set(module: Any, guard: Guard, name: str, value: Any) -> None:
     names: dict[str, Any] = module.__dict__
     before = names.get(name, missing)
     setattr(module, name, value)
-    guard.undo.push(lambda: delattr(module, name) if before is missing else setattr(module, name, before))
+    guard.undo.append(lambda: delattr(module, name) if before is missing else setattr(module, name, before))
 
 
 def _names(module: Any) -> Iterator[str]:

@@ -226,6 +226,7 @@ def _claim(guard: Guard) -> None:
         guard.sink = _odd.open_sink(guard, out, err)
     else:
         guard.sink = _report.stderr_sink()
+    guard.sink.note = guard.intake.note
     undo.insert(0, guard.sink.close)
     try:
         if channel is not None:

@@ -100,6 +100,7 @@ class Sink:
         self.stalled = self.torn = False
         self.lost_lines = self.lost_bytes = self.told_lines = self.told_bytes = 0
         self.release: Callable[[], object] | None = None
+        self.note: Callable[[str], str] = note  # how it says something itself
 
     def write(self, data: bytes) -> bool:
         """Write finished lines (at most BATCH bytes to stay whole beside other writers); False when they were lost."""
@@ -118,8 +119,8 @@ class Sink:
         lines, size = self.lost_lines, self.lost_bytes
         if lines == self.told_lines:
             return
-        note = b"stdout-guard: %d lines (%d bytes) dropped: nobody read them for %g s\n"
-        if self._write(note % (lines - self.told_lines, size - self.told_bytes, PATIENCE)):
+        gone = f"{lines - self.told_lines} lines ({size - self.told_bytes} bytes) dropped: nobody read them for {PATIENCE} s"
+        if self._write(self.note(gone).encode() + b"\n"):
             self.told_lines, self.told_bytes = lines, size
 
     def _write(self, data: bytes) -> bool:

@@ -18,7 +18,7 @@ os.chdir(ROOT)
 def others(session: nox.Session) -> None:
     """What does not need the SDKs, on the Pythons that are here."""
     session.install("-q", "-e", ".[test]")
-    session.run("python", "-m", "pytest", "-q", "-n", "2", "tests/guard", "tests/wire", "tests/boundary")
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "tests/guard", "tests/examples")
 
 
 @nox.session(python=False)

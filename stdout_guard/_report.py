@@ -119,8 +119,8 @@ class Sink:
         lines, size = self.lost_lines, self.lost_bytes
         if lines == self.told_lines:
             return
-        gone = f"{lines - self.told_lines} lines ({size - self.told_bytes} bytes) dropped: nobody read them for {PATIENCE} s"
-        if self._write(self.note(gone).encode() + b"\n"):
+        lost = f"{lines - self.told_lines} lines ({size - self.told_bytes} bytes) dropped"
+        if self._write(self.note(f"{lost}: nobody read them for {PATIENCE:g} s").encode() + b"\n"):
             self.told_lines, self.told_bytes = lines, size
 
     def _write(self, data: bytes) -> bool:

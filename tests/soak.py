@@ -55,10 +55,11 @@ def logs():
     while not stop.wait(PAUSE):
         wrote["log"] += 1
         logging.warning("stray log %d", wrote["log"])
+numbers = itertools.count(1)
 def handler(*_):
-    wrote["signal"] += 1
-    os.write(1, b"stray signal %d\n" % wrote["signal"])
-    guard.wire.write(frame(f"s{wrote['signal']}", "notice"))
+    wrote["signal"] = number = next(numbers)  # one step: a late handler may interrupt this one
+    os.write(1, b"stray signal %d\n" % number)
+    guard.wire.write(frame(f"s{number}", "notice"))
 async def tasks():
     async def one():
         while not stop.is_set():
@@ -97,6 +98,7 @@ serve()
 signal.setitimer(signal.ITIMER_REAL, 0)
 stop.set()
 for worker in workers: worker.join()
+wrote["signal"] = next(numbers) - 1
 os.write(2, b"\nWROTE " + json.dumps(wrote).encode() + b"\n")
 """
 STRAY = re.compile(rb"stray (thread|task|signal|child|native|log|fork) (\d+)")

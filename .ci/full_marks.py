@@ -2,8 +2,10 @@
 
 import json
 import sys
+from pathlib import Path
 
-rows = [row for row in json.load(open(sys.argv[1], encoding="utf-8"))["rows"] if row["status"] == "run"]
+report = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+rows = [row for row in report["rows"] if row["status"] == "run"]
 scored = [row for row in rows if not row["detect_only"]]
 short = [row["name"] for row in scored if not row["full"]]
 print(f"{len(scored) - len(short)} of {len(scored)} cases full; short: {', '.join(short) or 'none'}")

@@ -35,7 +35,6 @@ def cases(session: nox.Session) -> None:
         session.run(str(python), "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps", ".", external=True)
         session.run(str(python), "-m", "pip", "install", "-q", "wrapt>=1.16", "typing-extensions>=4.10", external=True)
     report = home / "report.json"
-    session.run(
-        sys.executable, str(home / "run_cases.py"), "--guard", "stdout_guard", "--json", str(report), "-v", external=True
-    )
+    runner = (sys.executable, str(home / "run_cases.py"), "--guard", "stdout_guard", "--json", str(report), "-v")
+    session.run(*runner, external=True)
     session.run(sys.executable, str(ROOT / ".ci" / "full_marks.py"), str(report), external=True)

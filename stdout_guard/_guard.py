@@ -50,7 +50,6 @@ class Guard:
         self.settings, self.mode, self.pid, self.role = settings, settings.mode, os.getpid(), "owner"
         self.ledger, self.sites = _ledger.Ledger(), _callsite.CallSites(installer)
         self.undo: _fd.Undo = []
-        self.marks: list[_fd.Identity] = []
         self.sink: Sink | None = None
         self.channel: _channel.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
@@ -152,10 +151,10 @@ class Guard:
         """Where fd 1 goes when there is no channel."""
         return self.sink.fd if self.sink is not None and self.sink.path else 2
 
-    def mark(self) -> None:
-        """Leave the identities of our pipes where children can see them."""
+    def mark(self, *more: "_fd.Identity | None") -> str:
+        """What tells a child that its fd 1 is our channel, or the pipe with the identity ``more``."""
         kind = "thread" if self.channel is not None else "dup"
-        os.environ[MARKER] = kind + ":" + ",".join("{}:{}".format(*mark) for mark in self.marks)
+        return kind + ":" + ",".join("{}:{}".format(*mark) for mark in (self.fd1, *more) if mark is not None)
 
 
 # ---- install
@@ -241,8 +240,7 @@ def _claim(guard: Guard) -> None:
         _fd.divert(1, twin, undo)
     if why:
         guard.intake.tell(f"no pipe or thread for the channel ({why}); fd 1 goes straight to stderr, unnamed")
-    guard.marks = [] if guard.fd1 is None else [guard.fd1]
-    guard.mark()
+    os.environ[MARKER] = guard.mark()
     undo.append(lambda: os.environ.pop(MARKER, None))
 
 

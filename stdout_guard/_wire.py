@@ -79,7 +79,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
             self._queue.clear()
             raise self._gone()
         now = monotonic()
-        if not self._marked or owned(1, self._pid) or now > self._verified + VERIFY_EVERY:
+        if not self._marked or owned(1, self._pid, closed=True) or now > self._verified + VERIFY_EVERY:
             self._verified = now
             self._verify()
         self._dead, left = TORN, len(frame)
@@ -155,10 +155,11 @@ def own(fd: int, pid: int) -> bool:
     return owned(fd, pid)
 
 
-def owned(fd: int, pid: int) -> bool:
+def owned(fd: int, pid: int, closed: bool = False) -> bool:
     """True when ``fd`` is still the description that we marked: a recycled number has another owner, or none. A seventh
-    of the time that fstat takes, and it stands before every frame; False proves nothing."""
+    of the time that fstat takes, and it stands before every frame; False proves nothing. ``closed``: the answer for a
+    descriptor that is none."""
     try:
         return _fd.fcntl is not None and _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETOWN) == pid
     except OSError:
-        return False
+        return closed

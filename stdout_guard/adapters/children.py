@@ -36,6 +36,9 @@ def wrap(subprocess: "Any") -> None:
             rest = (*rest[:3], pipe.write_end, *rest[4:])
         else:
             options["stdout"] = pipe.write_end
+        env: Any = options.get("env")
+        if len(rest) <= 9 and (env is None or _guard.MARKER in env):  # an environment of the user's own stays as it is
+            options["env"] = {**(os.environ if env is None else env), _guard.MARKER: pipe.mark}
         pipe.start(lambda: original(self, args, *rest, **options) or self.pid)
 
     subprocess.Popen.__init__ = init
@@ -55,7 +58,11 @@ def _wrap_multiprocessing() -> None:
         pipe = OwnPipe.for_child(None, args[0]) if len(args) > stdout and args[stdout] == -1 else None
         if pipe is None:
             return int(original(*args))
-        with_pipe = (*args[:stdout], pipe.write_end, *args[stdout + 1 :])
+        env = args[stdout - 4]
+        if env is None:
+            marked = {**os.environ, _guard.MARKER: pipe.mark}
+            env = [os.fsencode(name) + b"=" + os.fsencode(value) for name, value in marked.items()]
+        with_pipe = (*args[: stdout - 4], env, *args[stdout - 3 : stdout], pipe.write_end, *args[stdout + 1 :])
         return pipe.start(lambda: int(original(*with_pipe)))
 
     module.fork_exec = fork_exec
@@ -65,7 +72,7 @@ class OwnPipe:
     """The pipe of one child: its write end goes to the child, the pump reads the other."""
 
     def __init__(self, channel: _channel.Channel, args: "Any", site: str) -> None:
-        self.channel = channel
+        self.channel, self.mark = channel, ""
         read_end, self.write_end = _fd.pipe()
         self.source = _channel.Source("child", read_end, _program(args), Site("", 0, "", site))
 
@@ -85,9 +92,7 @@ class OwnPipe:
             ValueError,
         ):  # no descriptors, or arguments that Popen will refuse with its own words
             return None
-        if pipe.source.identity is not None:
-            guard.marks[1:] = [*guard.marks[1:], pipe.source.identity][-2 * _channel.CHILD_PIPES :]
-            guard.mark()
+        pipe.mark = guard.mark(pipe.source.identity)  # into the child's environment only: ours would grow for ever
         return pipe
 
     def start(self, start: "Callable[[], int]") -> int:

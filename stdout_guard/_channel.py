@@ -41,15 +41,17 @@ class Tail:
             if redrawn >= 0:
                 del self.data[: redrawn + 1]
             if len(self.data) > CHUNK:
-                self.lost += len(self.data) - 2048
+                self.lost += len(self.data[1024:-1024].decode("utf-8", "replace"))
                 del self.data[1024:-1024]
         return lines
 
     def take(self) -> bytes:
         """What there is, as a finished line; nothing is left."""
-        data, total = bytes(self.data), self.lost + len(self.data)
+        data = bytes(self.data)
         if self.lost:
-            data = data[:1024] + b" ...[%d of %d bytes cut]... " % (total - 2048, total) + data[-1024:]
+            whole = self.lost + len(data.decode("utf-8", "replace"))
+            self.lost += len(data[1024:-1024].decode("utf-8", "replace"))
+            data = data[:1024] + b" ...[%d of %d characters cut]... " % (self.lost, whole) + data[-1024:]
         self.data, self.lost = bytearray(), 0
         return data
 

@@ -103,6 +103,7 @@ def at_exit() -> None:
 
 
 def _last_step(guard: "Guard") -> None:
+    guard.check_hands()
     if guard.mode == "strict" or sys.stdout is not guard.stream:
         from ._seldom import prepare
 

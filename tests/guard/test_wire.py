@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -126,8 +127,8 @@ assert guard.counts.strays == 0
 """)
     assert done.status == 0, done.text
     assert done.wire == "1\n2\n3\n4\n5\n6é\n7\n8\n9\n".encode()
-    # CPython 3.13 says aloud that a collected BufferedWriter closed a raw stream which never counts as closed. The frame
-    # is whole, and a wire that counted as closed would lose the frames of SDKs that ask first.
+    # CPython 3.13 says aloud that a collected BufferedWriter closed a raw stream which never counts as closed. The
+    # frame is whole, and a wire that counted as closed would lose the frames of SDKs that ask first.
     aloud = sys.version_info >= (3, 13) and done.text.count("Exception ignored") == 1 and "BufferedWriter" in done.text
     assert done.text == "" or aloud
 

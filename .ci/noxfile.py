@@ -1,6 +1,5 @@
 """The matrix: the same tests on other Pythons, and the bug-report cases where they lie beside the project."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -11,12 +10,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = False
-os.chdir(ROOT)
+nox.options.envdir = str(ROOT / ".nox")
 
 
 @nox.session(python=["3.12", "3.13"])
 def others(session: nox.Session) -> None:
     """What does not need the SDKs, on the Pythons that are here."""
+    session.chdir(ROOT)
     session.install("-q", "-e", ".[test]")
     session.run("python", "-m", "pytest", "-q", "-n", "2", "tests/guard", "tests/examples")
 
@@ -24,6 +24,7 @@ def others(session: nox.Session) -> None:
 @nox.session(python=False)
 def cases(session: nox.Session) -> None:
     """49 public bug reports, replayed under the guard."""
+    session.chdir(ROOT)
     home = ROOT / ".envs" / "cases"
     if not home.exists():
         shutil.copytree(SHARED / "cases", home)

@@ -16,7 +16,7 @@ from functools import partial
 from json.decoder import JSONDecodeError, JSONDecoder
 from json.encoder import JSONEncoder
 from json.scanner import make_scanner
-from types import CellType
+from types import CellType, SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from stdout_guard._json_looks import (
@@ -75,8 +75,7 @@ class Decoder:
         self._notes: list[Note] = []
         self._doubled: list[dict[str, object]] = []
         self._counts = options.dup_keys == "reject"
-        # a body of fewer bytes is never too deep, since each bracket closes; nor does a look at all of it pay
-        self._small = min(LARGE, 2 * options.max_depth)
+        self._shallow = 2 * options.max_depth  # a body of no more bytes is not too deep, since each bracket closes
         self._count, self._kept = _counter()
         self._scanners: dict[tuple[bool, int], _Scan] = {}
         self._counted, self._pairs = self._scanner(True, 2), self._scanner(False, 2)
@@ -89,10 +88,20 @@ class Decoder:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
         try:
             start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
-            if len(body) > self._small:
+            if len(body) > LARGE or not self._counts:
                 value, end = self._large(body, text, start)
             else:
-                value, end = self._short(text, start)
+                if len(body) > self._shallow:
+                    self._look(body)
+                before = self._kept.cell_contents  # a signal handler may decode in the midst of this
+                try:
+                    value, end = self._counted(text, start)
+                    kept = self._kept.cell_contents - before
+                finally:
+                    self._kept.cell_contents = before
+                if kept != text.count(":") and kept != count_keys(text):
+                    self._notes.clear()
+                    value, end = self._pairs(text, start)
             if end != len(text) and text[end:].strip(_SPACE):
                 return self._not_json(body, text, "more after the JSON value", end)
             if self._reject_cr and "\r" in text:
@@ -112,32 +121,29 @@ class Decoder:
             if self._doubled or self._notes:
                 self._doubled, self._notes = [], []
 
+    def _look(self, body: bytes) -> None:
+        if many_brackets(body, self._options.max_depth) and (fault := self._too_deep(body)):
+            raise _Refused(fault)
+
     def _large(self, body: bytes, text: str, start: int) -> tuple[object, int]:
-        """The scan of a body that may be too deep, or is long enough for a look at it to save time."""
-        limit, keys = self._options.max_depth, -1
-        if len(body) > LARGE and self._counts and many_objects(body):
-            keys, deep = keys_and_depth(body, limit)
-        else:
-            deep = many_brackets(body, limit)
+        """The scan of a body that is long enough for a look at all of it to save time."""
+        hooks = number_hooks(body)
+        if not (self._counts and many_objects(body)):
+            self._look(body)
+            return self._scanner(False, hooks)(text, start)
+        keys, deep = keys_and_depth(body, self._options.max_depth)
         if deep and (fault := self._too_deep(body)):
             raise _Refused(fault)
-        if len(body) <= LARGE:
-            return self._short(text, start)
-        hooks = number_hooks(body)
-        if keys >= 0:
-            found, kept = self._kept_by(self._scanner(True, hooks), text, start)
-            if kept == keys:
-                return found
-            self._notes.clear()
-        return self._scanner(False, hooks)(text, start)
-
-    def _kept_by(self, scan: _Scan, text: str, start: int) -> tuple[tuple[object, int], int]:
-        """What ``scan`` finds and how many members it kept; a signal handler may decode in the midst of it."""
         before = self._kept.cell_contents
         try:
-            return scan(text, start), self._kept.cell_contents - before
+            found = self._scanner(True, hooks)(text, start)
+            kept = self._kept.cell_contents - before
         finally:
             self._kept.cell_contents = before
+        if kept == keys:
+            return found
+        self._notes.clear()
+        return self._scanner(False, hooks)(text, start)
 
     def _scanner(self, counted: bool, hooks: int) -> _Scan:
         """One that adds up members or hands over pairs, and asks about as many kinds of number as number_hooks says."""
@@ -149,17 +155,8 @@ class Decoder:
                 asked["object_hook"] = self._count
             else:
                 asked["object_pairs_hook"] = self._unique if self._counts else self._collect
-            scan = cast("Any", make_scanner)(JSONDecoder(parse_constant=_no_constant, **asked))
-            found = self._scanners[counted, hooks] = cast("_Scan", scan)
+            found = self._scanners[counted, hooks] = _scanner(asked)
         return found
-
-    def _short(self, text: str, start: int) -> tuple[object, int]:
-        if self._counts:
-            found, kept = self._kept_by(self._counted, text, start)
-            if kept == text.count(":") or kept == count_keys(text):
-                return found
-            self._notes.clear()
-        return self._pairs(text, start)
 
     def _finish(self, body: bytes, text: str, value: object) -> Decoded | Fault:
         """The rarer questions: half surrogates, line separators, doubled members, notes."""
@@ -242,6 +239,15 @@ def decode(body: bytes, options: Strictness = STRICT, framing: Framing = "ndjson
 
 
 _Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
+
+
+def _scanner(hooks: dict[str, Any]) -> _Scan:
+    """A JSON scanner; the C one needs these names of a decoder, and a decoder would make a scanner of its own."""
+    make: Any = make_scanner
+    if make.__module__ != "_json":
+        return make(JSONDecoder(parse_constant=_no_constant, **hooks))  # type: ignore[no-any-return]
+    plain = {"parse_int": int, "parse_float": float, "object_hook": None, "object_pairs_hook": None}
+    return make(SimpleNamespace(strict=True, parse_constant=_no_constant, **plain | hooks))  # type: ignore[no-any-return]
 
 
 def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], CellType]:

@@ -99,17 +99,18 @@ class _LineReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         out: list[Event] = []
-        lines = data.split(b"\n")
-        rest, limit = lines.pop(), self._max
-        for piece in lines:
-            if piece and len(piece) <= limit and piece[-1] != _CR and not (self._tail or self._skipping):
+        start, limit = 0, self._max
+        while (end := data.find(b"\n", start)) >= 0:  # a memchr; split() looks at each byte by itself
+            piece = data[start:end]
+            start = end + 1
+            if piece and piece[-1] != _CR and len(piece) <= limit and not (self._tail or self._skipping):
                 out.append(make_frame((b"", piece, b"\n", self._line, self._offset)))  # the ordinary line, whole
                 self._line += 1
                 self._offset += len(piece) + 1
             else:
                 self._end_line(piece, out)
-        if rest:
-            self._hold(rest, out)
+        if start < len(data):
+            self._hold(data[start:] if start else data, out)
         return out
 
     def close(self) -> list[Event]:

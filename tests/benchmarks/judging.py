@@ -1,0 +1,236 @@
+"""What judging costs, as a multiple of json.loads over the same frames: by kind of frame, by size, by number."""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import io
+import json
+import pstats
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from stdout_guard.boundary import AuthorizedAction, Boundary, Tool
+from stdout_guard.transcript import judge
+
+from .measure import Ratio, Series, compare
+from .rows import OURS, Measured, Row, Run
+
+TOOL = {
+    "name": "get_weather",
+    "description": "Current weather for a place. Units are metric unless asked otherwise.\nSee also: forecasts.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "location": {"type": "string", "description": "city or coordinates"},
+            "units": {"type": "string", "enum": ["metric", "imperial"]},
+            "days": {"type": "integer", "minimum": 0},
+        },
+        "required": ["location"],
+    },
+}
+WORDS = "The quick brown fox jumps over the lazy dog, and then it rests; "
+
+
+def _packed(message: object) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def result(value: object) -> bytes:
+    """An answer."""
+    return _packed({"jsonrpc": "2.0", "id": 12, "result": value})
+
+
+def text(size: int) -> bytes:
+    """A tool's answer with so much text."""
+    return result({"content": [{"type": "text", "text": (WORDS * (size // len(WORDS) + 1))[:size]}], "isError": False})
+
+
+# what servers send all day; the first column of the table is the worst of these
+ORDINARY = {
+    "text 200 B": text(100),
+    "text 1 KiB": text(900),
+    "text 8 KiB": text(8000),
+    "text 64 KiB": text(65000),
+    "10 tools": result({"tools": [TOOL] * 10}),
+    "50 tools": result({"tools": [TOOL] * 50}),
+    "progress": _packed(
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "t", "progress": 0.5}}
+    ),
+}
+OTHERS = {
+    "text 1 MiB": text(1 << 20),
+    "lines 64 KiB": text(65000).replace(b"; ", b"\\n"),
+    "5000 floats": result({"vector": [0.123456 + index for index in range(5000)]}),
+    "1000 rows": result({"rows": [{"id": index, "name": "row", "ok": True} for index in range(1000)]}),
+}
+SIZES = [1 << 20, 1 << 23, 1 << 26]
+
+
+def _loads(frames: list[bytes]) -> Callable[[int], None]:
+    def run(count: int) -> None:
+        for _ in range(count):
+            for frame in frames:
+                json.loads(frame)
+
+    return run
+
+
+def _repeat(judged: Callable[[], object]) -> Callable[[int], None]:
+    def run(count: int) -> None:
+        for _ in range(count):
+            judged()
+
+    return run
+
+
+def _worst(found: dict[str, tuple[Series, Series]], others: tuple[str, ...] = ()) -> Iterator[Measured]:
+    """The median kind of ordinary frame is the figure; every kind is in the details."""
+    ratios = {name: Ratio.of(ours, base).cpu for name, (ours, base) in found.items()}
+    ordinary = [ratio for name, ratio in ratios.items() if name not in others]
+    detail = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    yield Measured(OURS, statistics.median(ordinary), detail, tuple(ordinary))
+
+
+def judging(run: Run) -> Iterator[Measured]:
+    """judge() of 256 KiB of each kind."""
+    found = {}
+    for name, frame in (ORDINARY | OTHERS).items():
+        count = max(1, (1 << 18) // len(frame))
+        data = (frame + b"\n") * count
+        runs = {"loads": _loads([frame] * count), "judge": _repeat(lambda data=data: judge(data))}  # type: ignore[misc]
+        series = compare(runs, run.rounds(9, 60))
+        found[name] = series["judge"], series["loads"]
+    yield from _worst(found, tuple(OTHERS))
+
+
+# ------------------------------------------------------------------------------------------------------------ boundary
+
+_OPENING = (
+    _packed(
+        {
+            "jsonrpc": "2.0",
+            "id": 0,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "bench", "version": "1"},
+            },
+        }
+    )
+    + b"\n"
+    + _packed({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    + b"\n"
+)
+
+
+def _calls(size: int, count: int) -> list[bytes]:
+    filler = (WORDS * (size // len(WORDS) + 1))[:size]
+    return [
+        _packed(
+            {
+                "jsonrpc": "2.0",
+                "id": number,
+                "method": "tools/call",
+                "params": {"name": "echo", "arguments": {"text": filler}},
+            }
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def _valid(arguments: Mapping[str, Any]) -> bool:
+    return isinstance(arguments.get("text"), str)
+
+
+def _boundary() -> Boundary:
+    """With a validator that costs next to nothing: what jsonschema takes is not ours."""
+    boundary = Boundary([Tool("echo", validate=_valid)], lambda call: True)
+    boundary.feed(_OPENING)
+    return boundary
+
+
+def _fed(data: bytes) -> int:
+    return sum(isinstance(event, AuthorizedAction) for event in _boundary().feed(data))
+
+
+def feeding(run: Run) -> Iterator[Measured]:
+    """Boundary.feed() of tool calls, each to an authorised action."""
+    found = {}
+    for size in (100, 1000, 8000, 65000):
+        frames = _calls(size, max(1, (1 << 16) // size))
+        data = b"".join(frame + b"\n" for frame in frames)
+        assert _fed(data) == len(frames), "a call was refused: nothing was measured"
+        runs = {"loads": _loads(frames), "feed": _repeat(lambda data=data: _fed(data))}  # type: ignore[misc]
+        series = compare(runs, run.rounds(7, 40))
+        found[f"call {size} B"] = series["feed"], series["loads"]
+    yield from _worst(found)
+
+
+# ------------------------------------------------------------------------------------------------------------ linear
+
+
+def _cost(run: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(2):
+        started = time.thread_time()
+        run()
+        best = min(best, time.thread_time() - started)
+    return best
+
+
+def linear(run: Run) -> Iterator[Measured]:
+    """Time for a byte at the largest size and for a frame at the largest number, over those at the smallest."""
+    mixed = [ORDINARY[name] for name in ("text 200 B", "progress", "text 1 KiB", "10 tools", "text 8 KiB")]
+    unit = b"\n".join(mixed) + b"\n"
+    gc.collect()
+    ratios, details = list[float](), list[str]()
+    sizes = SIZES[:2] if run.quick else SIZES
+    each = {size: _cost(lambda size=size: judge(unit * (size // len(unit)))) / size for size in sizes}  # type: ignore[misc]
+    ratios.append(each[sizes[-1]] / each[sizes[0]])
+    details.append(f"{sizes[-1] >> 20} MiB: {each[sizes[-1]] * 1e9:.1f} ns a byte")
+    small, counts = ORDINARY["progress"] + b"\n", (10_000, 100_000 if run.quick else 1_000_000)
+    frames = {count: _cost(lambda count=count: judge(small * count)) / count for count in counts}  # type: ignore[misc]
+    ratios.append(frames[counts[1]] / frames[counts[0]])
+    details.append(f"{counts[1]} frames: {frames[counts[1]] * 1e6:.1f} us each")
+    one = {size: _cost(lambda size=size: judge(text(size) + b"\n")) / size for size in (1 << 20, 9 << 20)}  # type: ignore[misc]
+    ratios.append(one[9 << 20] / one[1 << 20])
+    details.append(f"one frame of 9 MiB: {one[9 << 20] * 1e9:.1f} ns a byte")
+    yield Measured(OURS, max(ratios), ", ".join(details), tuple(ratios))
+
+
+def _profiled(run: Callable[[], object]) -> str:
+    with cProfile.Profile() as profile:
+        run()
+    out = io.StringIO()
+    pstats.Stats(profile, stream=out).sort_stats("tottime").print_stats(25)
+    return out.getvalue()
+
+
+ROWS = [
+    Row(
+        "judge",
+        "`judge` / `json.loads` on ordinary frames (median of the kinds)",
+        2.0,
+        judging,
+        profile=lambda run: _profiled(
+            lambda: judge((ORDINARY["text 200 B"] + b"\n" + ORDINARY["progress"] + b"\n") * 20_000)
+        ),
+    ),
+    Row(
+        "boundary",
+        "`Boundary.feed` / `json.loads` on ordinary calls (median of the sizes)",
+        3.0,
+        feeding,
+        profile=lambda run: _profiled(lambda: _fed(b"".join(frame + b"\n" for frame in _calls(100, 20_000)))),
+    ),
+    Row(
+        "linear",
+        "linear: cost of a byte or frame at 64 MiB, 10^6 frames, one 9 MiB frame / at 1 MiB, 10^4",
+        1.5,
+        linear,
+    ),
+]

@@ -225,7 +225,12 @@ def test_signals_by_default(launch: Callable[..., Child], wire: str, signal_name
     import signal
 
     number = getattr(signal, signal_name)
-    child = launch("print('noise')\nsend(1)\nsys.stdin.readline()\n", wire=wire)
+    # a child inherits what is ignored, and under nohup SIGHUP is
+    before = signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+    try:
+        child = launch("print('noise')\nsend(1)\nsys.stdin.readline()\n", wire=wire)
+    finally:
+        signal.signal(number, before)
     child.wait_frame(1)
     child.process.send_signal(number)
     assert child.finish() == -number

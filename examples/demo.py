@@ -43,7 +43,12 @@ def show(title: str, stdout: bytes, stderr: str) -> int:
             verdict, broken = "BAD", broken + 1
         print(f"    {verdict} {number}: {line.decode('utf-8', 'backslashreplace')[:100]}")
     print("  stderr:")
-    print(textwrap.indent("\n".join(line[:150] for line in stderr.splitlines()) or "(nothing)", "    "))
+    print(
+        textwrap.indent(
+            "\n".join(textwrap.shorten(line, 150, placeholder=" ...") for line in stderr.splitlines()) or "(nothing)",
+            "    ",
+        )
+    )
     return broken
 
 

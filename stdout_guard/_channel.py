@@ -157,7 +157,7 @@ class Channel:
                         os.read(fd, CHUNK)
                     elif fd in self.sources and not self.stopping:
                         self._read(self.sources[fd])
-        except Exception as error:
+        except BaseException as error:  # whatever it is, fd 1 must not be left without a reader
             self.failed(error)
         finally:
             self.done.release()

@@ -53,6 +53,7 @@ class Guard:
         self.sink: Sink | None = None
         self.channel: _channel.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
+        self.pipe = _fd.identity(-1)  # the channel's, also when it is retired
         self.finished = self.heirs = False
         self.adapted = set[str]()  # writer modules that have the wire
         self.first_use = _thread.RLock()  # two threads that ask for the wire at once must get one wire, with one lock
@@ -149,7 +150,8 @@ class Guard:
     @property
     def late_target(self) -> int:
         """Where fd 1 goes when there is no channel."""
-        return self.sink.fd if self.sink is not None and self.sink.path else 2
+        aliased = self.pipe is not None and _fd.identity(2) == self.pipe  # somebody did dup2(1, 2)
+        return self.sink.fd if self.sink is not None and (self.sink.path or aliased) else 2
 
     def mark(self, *more: "_fd.Identity | None") -> str:
         """What tells a child that its fd 1 is our channel, or the pipe with the identity ``more``."""
@@ -230,7 +232,7 @@ def _claim(guard: Guard) -> None:
     try:
         if channel is not None:
             channel.start(guard.intake.deliver, guard.intake.idle, guard.intake.cut_off)
-            guard.channel = channel
+            guard.channel, guard.pipe = channel, channel.identity
     except (RuntimeError, MemoryError) as error:
         why = str(error) or "no memory"
     if guard.channel is None:

@@ -62,6 +62,9 @@ def _exec(original: "Callable[..., Any]") -> "Callable[..., Any]":
         guard = _guard.current
         if guard is None or guard.role != "owner" or guard.pid != os.getpid() or guard.finished:
             return original(*args, **kwargs)
+        path: str | bytes | int = args[0] if args else kwargs.get("path", 0)
+        if not isinstance(path, int) and (not os.access(path, os.X_OK) or os.path.isdir(path)):
+            return original(*args, **kwargs)  # fails, as execvp does in folder after folder: the wire stays where it is
         from ._seldom import GivenBack
 
         with GivenBack(guard):
@@ -120,19 +123,24 @@ def _last_step(guard: "Guard") -> None:
 
 def retire(guard: "Guard") -> None:
     """Stop the pump, show what the pipes still hold, and leave no writer of theirs without a reader."""
+    target = guard.late_target
     channel, guard.channel = guard.channel, None
     if channel is None:
         return
     channel.stop(PATIENCE + 0.5)
     channel.drain()
     _fd.close(channel.write_fd, channel.identity)
-    for copy in list(_fd.twins(channel.identity, {channel.read_fd})):  # ours would look like a child that still writes
-        os.dup2(guard.late_target, copy, inheritable=os.get_inheritable(copy))
+    ours = [fd for fd in (1, 2) if _fd.identity(fd) == channel.identity]
+    for copy in [
+        *ours,
+        *_fd.twins(channel.identity, {channel.read_fd}),
+    ]:  # they would look like a child that still writes
+        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
     for source in list(channel.sources.values()):
         if _written(source.fd) and _fd.identity(source.fd) == source.identity:
             from ._seldom import hand_over
 
-            hand_over(source.fd, guard.late_target)
+            hand_over(source.fd, target)
         else:
             _fd.close(source.fd, source.identity)
 

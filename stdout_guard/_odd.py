@@ -29,7 +29,7 @@ def start(guard: "Guard") -> bool:
         return True
     kind = marked(1)
     if kind:
-        guard.role, guard.intake.packed = "worker", kind == "thread"
+        guard.role, guard.intake.packed, guard.fd1 = "worker", kind == "thread", _fd.identity(1)
         guard.opened.refuse(
             f"the stdout of process {os.getpid()} is its parent's channel for stray output, not a wire; start this "
             "server with a stdout of its own (stdout=subprocess.PIPE)"

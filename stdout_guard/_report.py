@@ -73,14 +73,14 @@ def note(text: str) -> str:
 def pack(stray: StrayWrite) -> bytes:
     """A record as the line a worker process sends to the owner."""
     values = [cut(escape(str(getattr(stray, name))), 300) for name in FIELDS[:-1]]
-    packed = "\x1f".join([*values, cut(escape(stray.text), 2000)])
+    packed = "\x1f".join([*values, cut(escape(stray.text), 1500)])
     return MARK + packed.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def unpack(line: bytes) -> "StrayWrite | None":
     """The record in a line of :func:`pack`, or None when it is not one."""
     parts = line[len(MARK) :].decode("utf-8", "replace").split("\x1f", len(FIELDS) - 1)
-    if len(parts) != len(FIELDS) or not (parts[2].isdigit() and parts[5].isdigit()):
+    if len(parts) != len(FIELDS) or not all(n.isascii() and n.isdigit() and len(n) < 12 for n in (parts[2], parts[5])):
         return None
     return thaw((*parts[:2], int(parts[2]), *parts[3:5], int(parts[5]), *parts[6:], time.time()))
 
@@ -244,8 +244,8 @@ class Intake:
             from ._leave import forked
 
             forked(self.guard)
-        if self.guard.role == "ended":
-            os.write(1, data)
+        if self.guard.role == "ended" or (self.guard.role == "worker" and _fd.identity(1) != self.guard.fd1):
+            os.write(1, data)  # not our channel: a worker that was given a stdout of its own
             return
         if self._for_a_person(data, frame):
             return
@@ -281,6 +281,12 @@ class Intake:
 
     def deliver(self, source: Source, lines: "list[bytes]") -> None:
         """Lines that came through a pipe: a child's, C code's, or finished records of our workers."""
+        try:
+            self._deliver(source, lines)
+        except Exception as error:  # ours: the pump must go on
+            self.record([StrayWrite("fd1", f"[{len(lines)} lines not shown]", note=f"{type(error).__name__}: {error}")])
+
+    def _deliver(self, source: Source, lines: "list[bytes]") -> None:
         strays: list[StrayWrite] = []
         for line in lines:
             if MARK in line:
@@ -316,7 +322,9 @@ class Intake:
         try:
             hidden: Any = self.redactor(text) if self.redactor is not None else text
             return hidden if isinstance(hidden, str) else f"[not shown: redact returned a {type(hidden).__name__}]"
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
             return f"[not shown: redact failed: {type(error).__name__}]"
         finally:
             self._local.redacting = False
@@ -355,9 +363,14 @@ class Intake:
             self._told.add(once)
             self.guard.sink.write(self.note(text).encode("utf-8", "backslashreplace") + b"\n")
 
+    def _began(self) -> bool:
+        """True once frames go either way, or where there is no wire at all."""
+        guard = self.guard
+        return guard.role != "owner" or bool(guard.opened.frames) or guard.opened.lent or guard.stdin is not None
+
     def _for_a_person(self, data: bytes, frame: "FrameType | None") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
-        if self.guard.role != "owner" or self.guard.finished or self.guard.opened.frames:
+        if self._began() or self.guard.finished:
             return False
         if not _is_help(frame):
             return False
@@ -370,11 +383,16 @@ class Intake:
 
     def cut_off(self, error: BaseException) -> None:
         """The pump cannot go on (a foreign hand closed its pipe): fd 1 goes straight to stderr from now on."""
-        guard = self.guard
+        guard, channel = self.guard, self.guard.channel
         guard.channel = None
         if _fd.identity(1) == guard.fd1:
             _fd.point(guard.late_target, 1)
         guard.fd1 = _fd.identity(1)
+        for source in list(channel.sources.values()) if channel is not None else ():
+            if _fd.identity(source.fd) == source.identity:
+                from ._seldom import hand_over
+
+                hand_over(source.fd, guard.late_target)  # children must not wait for a reader for ever
         self.tell(f"the channel broke ({error}); fd 1 goes straight to stderr, unnamed, from now on")
 
     # ---- unfinished lines

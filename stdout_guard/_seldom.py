@@ -105,6 +105,9 @@ def flush_c() -> None:
 
 def hand_over(fd: int, target: int) -> None:
     """A pipe that children still write to goes to a ``cat`` on ``target``: nobody gets SIGPIPE. Closes ``fd``."""
+    if _fd.identity(fd) == _fd.identity(target):  # it would feed itself for ever
+        os.close(fd)
+        return
     cat = next((path for path in ("/bin/cat", "/usr/bin/cat") if os.path.exists(path)), None)
     if cat is not None:
         os.set_blocking(fd, True)
@@ -133,14 +136,14 @@ class GivenBack:
     """For an exec: the new image gets fd 0 and fd 1 back, blocking. Leaving the block means that the exec failed."""
 
     def __init__(self, guard: "Guard") -> None:
-        self._guard = guard
+        self._guard, self._stopped = guard, True
         self._undo: _fd.Undo = []
 
     def __enter__(self) -> None:
         guard = self._guard
         guard.intake.flush_tails()
         if guard.channel is not None:
-            guard.channel.stop(_report.PATIENCE)
+            self._stopped = guard.channel.stop(_report.PATIENCE)
             guard.channel.drain()
         try:
             for private, fd in ((guard.wire_fd, 1), (guard.stdin_fd, 0)):
@@ -157,4 +160,6 @@ class GivenBack:
     def __exit__(self, *raised: object) -> None:
         _fd.unwind(self._undo)
         if self._guard.channel is not None:
-            self._guard.channel.restart()
+            self._guard.channel.stopping = False
+            if self._stopped:  # else the old pump is still at it
+                self._guard.channel.restart()

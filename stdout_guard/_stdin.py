@@ -6,6 +6,10 @@ import sys
 
 from . import _fd
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 
 class _Leftover(io.RawIOBase):
     """What had been read ahead into ``sys.stdin`` before it was taken, then the private descriptor."""
@@ -38,7 +42,8 @@ class Reader(io.BufferedReader):
 def take(undo: "_fd.Undo") -> tuple[int, Reader]:
     """Private copy of fd 0 and a reader over it; fd 0 is the null device from here on."""
     fd = _fd.private(0)
-    undo.append(lambda: os.close(fd))
+    known = _fd.identity(fd)
+    undo.append(lambda: _fd.close(fd, known))
     hole = os.open(os.devnull, os.O_RDONLY)
     _fd.point(hole, 0)
     os.close(hole)
@@ -53,7 +58,24 @@ def _read_ahead() -> bytes:
     stream = sys.stdin
     try:
         binary = stream.buffer.read()
-        text = stream.read()
-        return text.encode(stream.encoding, stream.errors or "strict") + binary
     except (AttributeError, ValueError, OSError):  # None, a stand-in, or closed: nothing was read ahead
         return b""
+    text, pending = "", b""
+    try:
+        text = stream.read()
+    except UnicodeDecodeError as error:  # the text layer stopped inside a character: its characters, then those bytes
+        text, pending = _characters(stream), error.object
+    return text.encode(stream.encoding, "surrogateescape") + pending + binary
+
+
+def _characters(stream: "TextIO") -> str:
+    """The characters that a text stream has decoded already, one by one up to the bytes that it cannot decode."""
+    found: list[str] = []
+    while True:
+        try:
+            char = stream.read(1)
+        except UnicodeDecodeError:
+            return "".join(found)
+        if not char:
+            return "".join(found)
+        found.append(char)

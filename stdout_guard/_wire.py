@@ -40,7 +40,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
 
     def __init__(self, fd: int, verify: "Callable[[], object]") -> None:
         self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
-        self._pid, self.refusal, self.frames = os.getpid(), "", 0
+        self._pid, self.refusal, self.frames, self.lent = os.getpid(), "", 0, False
         self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
         self._dead, self._verified, self._target = "", 0.0, (fd,)
         self._marked = own(fd, self._pid)
@@ -56,7 +56,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
         Raises BrokenPipeError when the client is gone, GuardStateError when this process may not write (forked child,
         torn frame, descriptor taken away). Nothing of ``data`` was written then, or the wire is dead for good.
         """
-        frame = data if type(data) is bytes else bytes(data)
+        frame = data if type(data) is bytes else bytes(memoryview(data))
         if self.refusal or os.getpid() != self._pid:
             raise refused(self.refusal or f"process {os.getpid()} is a fork: process {self._pid} owns the wire")
         with self._lock:
@@ -134,6 +134,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
         """Nothing waits here."""
 
     def fileno(self) -> int:
+        self.lent = True  # frames may leave by the descriptor from now on, uncounted
         return self._number
 
 

@@ -27,6 +27,8 @@ def wrap(subprocess: "Any") -> None:
 
     @functools.wraps(original)
     def init(self: "Any", args: "Any", *rest: "Any", **options: "Any") -> None:
+        if not isinstance(args, str | bytes | list | tuple) and hasattr(args, "__next__"):
+            args = list(args)  # an iterator: we look at its first word, and Popen needs it too
         positional = len(rest) > 3  # (bufsize, executable, stdin, stdout, ...)
         pipe = OwnPipe.for_child(rest[3] if positional else options.get("stdout"), args)
         if pipe is None:

@@ -1,7 +1,6 @@
-"""Everything stdout-guard raises or warns.
+"""Everything stdout-guard raises or warns: the peer's fault is a value, ours is an exception.
 
-Rules: the peer's fault is a value (a finding, a rejection), ours is an exception. Texts are lower case and say who,
-where, what and what to do next; attributes beside the text carry the data; every error survives pickling.
+Texts are lower case and say who, where, what and what next; attributes carry the data; every error can be pickled.
 """
 
 

@@ -21,6 +21,15 @@ def others(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-n", "2", "tests/guard", "tests/examples")
 
 
+@nox.session(python=["3.11"])
+def lowest(session: nox.Session) -> None:
+    """The oldest releases of the two dependencies that pyproject.toml admits."""
+    session.chdir(ROOT)
+    session.install("-q", "-e", ".", "wrapt==1.16.0", "typing-extensions==4.10.0")
+    session.install("-q", "pytest", "pytest-timeout", "pytest-xdist", "click", "rich")
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "tests/guard/test_adapters.py")
+
+
 @nox.session(python=False)
 def cases(session: nox.Session) -> None:
     """49 public bug reports, replayed under the guard."""

@@ -53,6 +53,7 @@ class _Refused(Exception):
         self.fault = fault
 
 
+_FAILURES = (StopIteration, JSONDecodeError, _Refused, RecursionError)
 _SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)
 LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
@@ -91,8 +92,6 @@ class Decoder:
             if len(body) > LARGE or not self._counts:
                 value, end = self._large(body, text, start)
             else:
-                if len(body) > self._shallow:
-                    self._look(body)
                 before = self._kept.cell_contents  # a signal handler may decode in the midst of this
                 try:
                     value, end = self._counted(text, start)
@@ -102,6 +101,9 @@ class Decoder:
                 if kept != text.count(":") and kept != count_keys(text):
                     self._notes.clear()
                     value, end = self._pairs(text, start)
+                # of the objects around the deepest value each has a member
+                if len(body) > self._shallow and many_brackets(body, self._options.max_depth - kept - 1, (b"[",)):
+                    self._look(body)
             if end != len(text) and text[end:].strip(_SPACE):
                 return self._not_json(body, text, "more after the JSON value", end)
             if self._reject_cr and "\r" in text:
@@ -109,17 +111,30 @@ class Decoder:
             if "\\" in text or not text.isascii() or self._notes or self._doubled:
                 return self._finish(body, text, value)
             return _decoded((value, ()))
-        except StopIteration as stop:
-            return self._not_json(body, text, "no JSON value", cast("int", stop.value))
-        except JSONDecodeError as error:
-            return self._not_json(body, text, error.msg, error.pos)
-        except _Refused as refused:
-            return refused.fault
-        except RecursionError:
-            return Fault("too-deep", "limits", "nested deeper than the parser follows")
+        except _FAILURES as failure:
+            return self._failed(body, text, failure)
         finally:
             if self._doubled or self._notes:
                 self._doubled, self._notes = [], []
+
+    def _failed(self, body: bytes, text: str, failure: Exception) -> Fault:
+        """Why the scan did not end well; that a body is too deep comes before whatever else was found in it."""
+        try:
+            self._look(body)
+        except _Refused as refused:
+            return refused.fault
+        if self._counts and len(body) <= LARGE:  # counting finds a double at the end only: what came first?
+            try:
+                self._pairs(text, len(text) - len(text.lstrip(_SPACE)))
+            except _FAILURES as first:
+                failure = first
+        if isinstance(failure, _Refused):
+            return failure.fault
+        if isinstance(failure, JSONDecodeError):
+            return self._not_json(body, text, failure.msg, failure.pos)
+        if isinstance(failure, StopIteration):
+            return self._not_json(body, text, "no JSON value", cast("int", failure.value))
+        return Fault("too-deep", "limits", "nested deeper than the parser follows")
 
     def _look(self, body: bytes) -> None:
         if many_brackets(body, self._options.max_depth) and (fault := self._too_deep(body)):

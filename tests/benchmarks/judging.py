@@ -229,7 +229,7 @@ ROWS = [
     ),
     Row(
         "linear",
-        "linear: cost of a byte or frame at 64 MiB, 10^6 frames, one 9 MiB frame / at 1 MiB, 10^4",
+        "`judge`, linear: cost of a byte or frame at 64 MiB, 10^6 frames, in one 9 MiB frame / at 1 MiB, 10^4",
         1.5,
         linear,
     ),

@@ -66,10 +66,10 @@ def _flood(run: Run, lines: str, way: str, times: int) -> tuple[float, int]:
 
 def native_flood(run: Run) -> Iterator[Measured]:
     """A child of the server that floods fd 1, read off stderr with its tags; the base is one more cat in between."""
-    times, rates, lost = run.rounds(16, 128), dict[str, list[float]](), dict[str, int]()
+    times, rates, lost = run.rounds(16, 64), dict[str, list[float]](), dict[str, int]()
     rivals = {"cat": ("", "cat"), OURS: (peers.AT_START[OURS], "direct"), peers.WURLITZER: ("", "direct")}
     rivals[peers.WURLITZER] = (peers.BY_HAND[peers.WURLITZER], "direct")
-    for _ in range(run.rounds(3, 7)):
+    for _ in range(run.rounds(3, 5)):
         for name, (lines, way) in rivals.items():
             rate, missing = _flood(run, lines, way, times)
             rates.setdefault(name, []).append(rate)

@@ -18,7 +18,7 @@ PROGRAM = str(Path(__file__).parent / "programs" / "sending.py")
 
 @functools.cache
 def _series(run: Run) -> list[dict[str, Series]]:
-    child, _, _ = run_out((run.python("peers"), PROGRAM, str(run.rounds(40, 300))))
+    child, _, _ = run_out((run.python("peers"), PROGRAM, str(run.rounds(40, 150))))
     return [{name: Series(*both) for name, both in found.items()} for found in json.loads(bytes(child.errors))]
 
 

@@ -13,7 +13,7 @@ from .rows import OURS, Measured, Row, Run
 ASYNC = "import asyncio, subprocess\n"
 
 
-def _bare(run: Run, body: str, names: tuple[str, ...]) -> Iterator[Measured]:
+def _bare(run: Run, body: str, names: tuple[str, ...], rounds: tuple[int, int] = (25, 120)) -> Iterator[Measured]:
     """A process that does ``body`` and ends, behind each contestant's lines."""
     python, contestants = run.python("peers"), dict[str, Callable[[], tuple[float, float]]]()
     for name in names:
@@ -25,7 +25,7 @@ def _bare(run: Run, body: str, names: tuple[str, ...]) -> Iterator[Measured]:
             return wall, cpu
 
         contestants[name] = once
-    yield from against_nothing(alternate(contestants, run.rounds(25, 150)))
+    yield from against_nothing(alternate(contestants, run.rounds(*rounds)))
 
 
 def against_nothing(found: dict[str, object]) -> Iterator[Measured]:  # series by contestant
@@ -53,7 +53,7 @@ def off(run: Run) -> Iterator[Measured]:
 def imports(run: Run) -> Iterator[Measured]:
     """What most servers import, SDK or not."""
     every = (peers.NOTHING, OURS, peers.DUP2, peers.QUIETMCP, peers.WURLITZER)
-    yield from _bare(run, ASYNC, every)
+    yield from _bare(run, ASYNC, every, (12, 50))
 
 
 def mcp2(run: Run) -> Iterator[Measured]:
@@ -69,7 +69,7 @@ def mcp2(run: Run) -> Iterator[Measured]:
 
         return once
 
-    found = alternate({name: contestant(name) for name in peers.OF_SDKS}, run.rounds(5, 30))
+    found = alternate({name: contestant(name) for name in peers.OF_SDKS}, run.rounds(4, 15))
     yield from against_nothing(found)  # type: ignore[arg-type]
 
 

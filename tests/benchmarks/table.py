@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .rows import OURS, Measured, Row
 
+_QUICK = ", quick run (64 MiB of flood, 8 MiB and 10^5 frames judged)"
 BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 Found = list[tuple[Row, list[Measured]]]
 
@@ -46,7 +47,7 @@ def machine(*, quick: bool) -> str:
     return (
         f"{today}, CPython {platform.python_version()}, stdout-guard {importlib.metadata.version('stdout-guard')}, "
         f"{platform.system()} {platform.release()}, {os.cpu_count()} x {model}, load {load:.1f}"
-        f"{', quick run (64 MiB of flood, 8 MiB and 10^5 frames judged)' if quick else ''}: ratios measured in alternation in one run by `python -m tests.benchmarks`."
+        f"{_QUICK if quick else ''}: ratios measured in alternation in one run by `python -m tests.benchmarks`."
     )
 
 

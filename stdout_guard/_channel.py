@@ -16,16 +16,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._ledger import Site
+
+PATIENCE = 1.0  # seconds without progress after which a reader counts as dead
 TAIL_AFTER = 0.5  # seconds after its last piece when a line without its end is shown (a prompt)
 CHUNK = 65536
 CHILD_PIPES = 64  # children with a pipe of their own; the rest share fd 1's
 
 
-class Tail:
-    """A line that is not finished yet. Progress bars keep their last state only; a huge line loses its middle."""
+class Source:
+    """Where lines come from: fd 1's pipe, a child's own, or the prints of one thread (fd -1); and the line that is not
+    finished yet. Progress bars keep their last state only; a huge line loses its middle."""
 
-    def __init__(self, site: object = None) -> None:
-        self.data, self.lost, self.site, self.touched = bytearray(), 0, site, 0.0
+    def __init__(self, kind: str = "python", fd: int = -1, program: str = "", site: "Site | None" = None) -> None:
+        self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, 0
+        self.identity = _fd.identity(fd) if fd >= 0 else None
+        self.data, self.lost, self.touched = bytearray(), 0, 0.0
 
     def add(self, data: bytes) -> "list[bytes]":
         """Take a piece; returns the lines that it finished."""
@@ -54,15 +60,6 @@ class Tail:
             data = data[:1024] + b" ...[%d of %d characters cut]... " % (self.lost, whole) + data[-1024:]
         self.data, self.lost = bytearray(), 0
         return data
-
-
-class Source:
-    """One pipe that the pump reads: fd 1's, or a child's own."""
-
-    def __init__(self, kind: str, fd: int, program: str = "", site: object = None) -> None:
-        self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, 0
-        self.identity = _fd.identity(fd)
-        self.tail = Tail()
 
 
 class Channel:
@@ -138,8 +135,8 @@ class Channel:
         for source in list(self.sources.values()):
             while self._read(source):
                 pass
-            if source.tail.data:
-                self.deliver(source, [source.tail.take()])
+            if source.data:
+                self.deliver(source, [source.take()])
 
     def _pump(self) -> None:
         try:
@@ -166,10 +163,10 @@ class Channel:
         """Show the unfinished lines that are due; seconds until the next one is."""
         wait, now = self.idle(), monotonic()
         for source in list(self.sources.values()):
-            if source.tail.data:
-                left = source.tail.touched + TAIL_AFTER - now
+            if source.data:
+                left = source.touched + TAIL_AFTER - now
                 if left <= 0:
-                    self.deliver(source, [source.tail.take()])
+                    self.deliver(source, [source.take()])
                 else:
                     wait = left if wait is None else min(wait, left)
         return wait
@@ -185,11 +182,11 @@ class Channel:
             return False
         if not data:
             self.sources.pop(source.fd, None)
-            if source.tail.data:
-                self.deliver(source, [source.tail.take()])
+            if source.data:
+                self.deliver(source, [source.take()])
             os.close(source.fd)
             return False
-        lines = source.tail.add(data)
+        lines = source.add(data)
         if lines:
             self.deliver(source, lines)
         return True

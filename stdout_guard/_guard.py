@@ -11,31 +11,25 @@ import io
 import os
 import sys
 
-from . import _callsite, _channel, _fd, _ledger, _stream
+from . import _channel, _fd, _ledger, _stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from types import FrameType
     from typing import Any
 
     from ._formats import Counts
     from ._report import Intake, Sink
+    from ._settings import Settings
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
 VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # of the environment, after STDOUT_GUARD
+DEFAULTS = {"mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False}
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None
 _hooked = False
-
-
-class Defaults:
-    """Settings where nothing was set; see _settings.Settings."""
-
-    mode, channel, log, log_format = "redirect", "thread", "", "text"
-    writers: "tuple[str, ...]" = ()
-    redact: "bool | Callable[[str], str]" = False
 
 
 class Guard:
@@ -46,9 +40,9 @@ class Guard:
     ipykernel, an interactive session: nothing is taken, strays are only recorded), ``"ended"`` after ``uninstall()``.
     """
 
-    def __init__(self, settings: Defaults, installer: "FrameType | None") -> None:
+    def __init__(self, settings: "Settings", installer: "FrameType | None") -> None:
         self.settings, self.mode, self.pid, self.role = settings, settings.mode, os.getpid(), "owner"
-        self.ledger, self.sites = _ledger.Ledger(), _callsite.CallSites(installer)
+        self.ledger, self.sites = _ledger.Ledger(), _ledger.CallSites(installer)
         self.undo: _fd.Undo = []
         self.sink: Sink | None = None
         self.channel: _channel.Channel | None = None
@@ -172,11 +166,11 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
 
             refuse_clash(standing.settings, given)
         return standing
-    settings = Defaults()
+    settings: Settings = sys.implementation.__class__(**DEFAULTS)  # type: ignore[assignment]  # a plain namespace
     if asked or any(os.environ.get(f"STDOUT_GUARD{name}") for name in VARIABLES):
-        from ._settings import Settings
+        from . import _settings
 
-        settings = Settings(os.environ, **given)
+        settings = _settings.Settings(os.environ, **given)
     guard, late = Guard(settings, installer), sys.stdout is not sys.__stdout__
     try:
         _stand(guard)
@@ -218,9 +212,9 @@ def _claim(guard: Guard) -> None:
     _fd.point(2 if channel is None else channel.write_fd, 1)
     # ---- fd 1 is diverted: what is imported from here on may print
     guard.take_in()
-    from . import _leave, _report
+    from . import _report, _wire
 
-    undo.insert(at, lambda: _leave.retire(guard))  # its pipes are drained once fd 1 is what it was
+    undo.insert(at, lambda: _wire.retire(guard))  # its pipes are drained once fd 1 is what it was
     if out == err or guard.settings.log:
         from . import _odd
 
@@ -279,13 +273,13 @@ def _begin(guard: Guard) -> None:
         sys.stdout = sys.__stdout__ = guard.stream  # type: ignore[misc]
     current = guard
     guard.undo.append(_forget)
-    from . import _leave, _watch
+    from . import _watch, _wire
 
     if not _hooked:
         _hooked = True
-        _leave.hook()
-    atexit.register(_leave.at_exit)
-    guard.undo.append(lambda: atexit.unregister(_leave.at_exit))
+        _wire.hook()
+    atexit.register(_wire.at_exit)
+    guard.undo.append(lambda: atexit.unregister(_wire.at_exit))
     _watch.begin(guard)
 
 

@@ -1,22 +1,30 @@
-"""What was written that should not have been: the records and their counts.
+"""What was written that should not have been, and who wrote it: records, their counts, call sites found on the stack.
 
 Rules: a record is made before anything is printed or raised, so that nothing is lost when printing fails; no lock is
-taken, since a signal handler may print while we count: ``next()`` of a range iterator is one C call.
+taken, since a signal handler may print while we count: ``next()`` of a range iterator is one C call. Print plumbing is
+never blamed, nor is whatever ``warnings`` calls. The nearest frame of the application is; when the write came from a
+dependency, the dependency's frame comes first and the application's behind it. A handler of one's own behind
+``logging`` is named together with the line that logged.
 """
 
 import os
+import sys
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterator
+    from types import CodeType, FrameType
     from typing import Any
+
+    Site = tuple[str, int, str, str, str]  # file as a terminal can open it, line, function, caller's file:line, module
 else:
     from _collections import deque  # the C type, without the package around it
 
 KEPT = 1000  # newest records kept for Guard.strays
 PLACES = 500  # places counted apart; the rest are counted together
+NOWHERE: "Site" = ("", 0, "", "", "")
 FIELDS = ("source", "file", "line", "function", "caller", "pid", "program", "note", "text")
 
 
@@ -32,11 +40,10 @@ class StrayWrite:
     # No __slots__ here and beside: each costs the cold start more than a thousand records save.
 
     def __init__(
-        self, source: str, text: str, site: "Any" = None, note: str = "", pid: int = 0, program: str = ""
+        self, source: str, text: str, site: "Site | None" = None, note: str = "", pid: int = 0, program: str = ""
     ) -> None:
         self.source, self.text, self.note, self.program = source, text, note, program
-        parts: tuple[str, int, str, str] = ("", 0, "", "") if site is None else site.parts
-        self.file, self.line, self.function, self.caller = parts
+        self.file, self.line, self.function, self.caller, _ = site or NOWHERE
         self.pid, self.time = pid or os.getpid(), time.time()
 
     @property
@@ -101,3 +108,127 @@ class Ledger:
     @property
     def total(self) -> int:
         return sum(value(counter) for counter in list(self.sources.values()))
+
+
+# ---- call sites
+
+OURS, PLUMBING, STDLIB, DEPENDENCY, APPLICATION, ROUTER, WARNINGS = range(7)
+
+_SEP = os.sep
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + _SEP
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + _SEP
+_INSTALLED = (f"{_SEP}site-packages{_SEP}", f"{_SEP}dist-packages{_SEP}")
+_START = ("site", "sitecustomize", "usercustomize")  # modules that run before the application does
+KINDS = {
+    **dict.fromkeys(("logging", "loguru", "structlog"), ROUTER),
+    **dict.fromkeys(("rich", "click", "tqdm", "typer", "colorama", "termcolor"), PLUMBING),
+    **dict.fromkeys(("pprint", "traceback", "contextlib", "codecs", "threading", "concurrent"), PLUMBING),
+    **dict.fromkeys(("runpy", "wrapt", "coverage"), PLUMBING),
+    "warnings": WARNINGS,
+}
+
+
+def spelled(site: "Site") -> str:
+    """A call site in a sentence."""
+    return f"{site[0]}:{site[1]}" + (f" from {site[3]}" if site[3] else "")
+
+
+class CallSites:
+    """Finds call sites, given the frame that installed the guard (it says what the application is)."""
+
+    def __init__(self, installer: "FrameType | None") -> None:
+        self.kinds: dict[CodeType, int] = {}
+        try:
+            self.start = os.getcwd()
+        except OSError:  # the working directory is gone
+            self.start = ""
+        self.package, self.root = "", ""
+        while installer is not None and installer.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
+            installer = installer.f_back
+        self.known = False
+        if installer is not None and installer.f_globals.get("__name__") not in _START:
+            self.learn(installer.f_globals, installer.f_code.co_filename)
+
+    def learn(self, names: "dict[str, object]", file: str) -> None:
+        package = str(names.get("__package__") or "")
+        folder = os.path.dirname(os.path.abspath(file)) if not file.startswith("<") else ""
+        for _ in range(package.count(".")):
+            folder = os.path.dirname(folder)
+        self.package, self.root = package.partition(".")[0], folder and folder.rstrip(_SEP) + _SEP
+        if not package and any(self.root.endswith(installed) for installed in _INSTALLED):
+            self.package, self.root = str(names.get("__name__")), ""  # one installed file, among everybody's
+        self.known = True
+        self.kinds.clear()
+
+    def _kind(self, frame: "FrameType") -> int:
+        code = frame.f_code
+        kind = self.kinds.get(code)
+        if kind is None:
+            if len(self.kinds) > 4096:  # generated code must not make us grow
+                self.kinds.clear()
+            if not self.known and "__main__" in sys.modules:
+                main = vars(sys.modules["__main__"])
+                if "__file__" in main:
+                    self.learn(main, str(main["__file__"]))
+            kind = self.kinds[code] = self._classify(code.co_filename, str(frame.f_globals.get("__name__", "")))
+        return kind
+
+    def _classify(self, file: str, module: str) -> int:
+        top = module.partition(".")[0]
+        if file.startswith(_PACKAGE):
+            return OURS
+        if top == "__main__" or (self.package and top == self.package):
+            return APPLICATION
+        if top in KINDS:
+            return KINDS[top]
+        if file.startswith("<"):
+            return STDLIB
+        path = file if os.path.isabs(file) else os.path.join(self.start, file)
+        installed = any(folder in path for folder in _INSTALLED)
+        if path.startswith(_STDLIB) and not installed:
+            return STDLIB
+        if self.root and path.startswith(self.root):
+            below = _SEP + path[len(self.root) :]
+            if not any(folder in below for folder in _INSTALLED):
+                return APPLICATION
+        return DEPENDENCY
+
+    def find(self, frame: "FrameType | None") -> "Site":
+        """The site to blame for a write made by ``frame`` (the writer's own frame, or None at the very end)."""
+        blamed = behind = last = None
+        routed = walked = stop = 0
+        while frame is not None and walked < 400:
+            kind = self._kind(frame)
+            if kind == WARNINGS:
+                blamed, routed = None, 0
+            elif kind == ROUTER:
+                routed = 1
+            elif kind in (APPLICATION, DEPENDENCY):
+                if blamed is None:
+                    blamed, routed, stop = frame, 0, walked + (12 if kind == APPLICATION else 400)
+                elif (kind == APPLICATION or routed) and (routed or self._kind(blamed) == DEPENDENCY):
+                    behind = frame
+                    break
+            elif last is None and kind != OURS:
+                last = frame
+            if blamed is not None and walked >= stop:
+                break
+            frame, walked = frame.f_back, walked + 1
+        blamed = blamed or last
+        if blamed is None:
+            return "<unknown>", 0, "?", "", ""
+        function = blamed.f_code.co_qualname.rpartition("<locals>.")[2]
+        caller = f"{self.shown(behind)}:{behind.f_lineno}" if behind is not None else ""
+        return self.shown(blamed), blamed.f_lineno or 0, function, caller, str(blamed.f_globals.get("__name__"))
+
+    def shown(self, frame: "FrameType") -> str:
+        """The frame's file: relative when below the working directory, else absolute."""
+        file = frame.f_code.co_filename
+        if file.startswith("<"):
+            return file
+        path = file if os.path.isabs(file) else os.path.join(self.start, file)
+        try:
+            here = os.getcwd().rstrip(_SEP) + _SEP
+        except OSError:  # the working directory is gone
+            return path
+        return path[len(here) :] if path.startswith(here) else path

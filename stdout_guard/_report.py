@@ -17,7 +17,7 @@ import time
 from time import monotonic
 
 from . import _fd
-from ._channel import TAIL_AFTER, Source, Tail
+from ._channel import PATIENCE, TAIL_AFTER, Source
 from ._ledger import FIELDS, StrayWrite, thaw
 
 TYPE_CHECKING = False
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ._guard import Guard
 
 PREFIX = "stdout-guard: "
-PATIENCE = 1.0  # seconds without progress after which the reader counts as dead
 BATCH = 4096  # PIPE_BUF: one write of so much to a pipe is kept whole, or refused whole
 LINE_BYTES = 3000  # a longer text is cut: with its prefix a line must fit PIPE_BUF (4096)
 HEAD, TAIL = 500, 200  # characters kept of a text that is cut
@@ -216,7 +215,7 @@ class Intake:
 
     def __init__(self, guard: "Guard") -> None:
         self.guard, self.ledger, self.sites = guard, guard.ledger, guard.sites
-        self.tails: dict[object, Tail] = {}
+        self.tails: dict[object, Source] = {}
         self.render: Callable[[StrayWrite], str] = as_text
         self.note: Callable[[str], str] = note
         if guard.settings.log_format != "text":
@@ -241,7 +240,7 @@ class Intake:
     def python_write(self, data: bytes, frame: "FrameType | None") -> None:
         """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
         if self.guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
-            from ._leave import forked
+            from ._wire import forked
 
             forked(self.guard)
         if self.guard.role == "ended" or (self.guard.role == "worker" and _fd.identity(1) != self.guard.fd1):
@@ -268,7 +267,7 @@ class Intake:
             key = self._local.key = object()  # not the thread's ident: those are recycled
         tail = self.tails.pop(key, None)
         if tail is None or b"\r" in data:
-            tail = tail or Tail()
+            tail = tail or Source()
             tail.site = self.sites.find(frame)
         lines = tail.add(data)
         if lines:
@@ -304,8 +303,8 @@ class Intake:
 
     def _python(self, line: bytes, site: "Any") -> StrayWrite:
         text = self._text(line)
-        named = "named" if site.module in self.guard.settings.writers else "python"
-        note = self._note("main" if site.module == "__main__" else named, text, site.module)
+        named = "named" if site[4] in self.guard.settings.writers else "python"
+        note = self._note("main" if site[4] == "__main__" else named, text, site[4])
         return StrayWrite("python", text, site, note)
 
     def _text(self, line: bytes) -> str:

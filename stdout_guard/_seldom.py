@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import _fd, _guard, _report, _stream
+from . import _channel, _fd, _guard, _report, _stream
 from .errors import GuardStateError, StrayWriteError
 
 TYPE_CHECKING = False
@@ -143,7 +143,7 @@ class GivenBack:
         guard = self._guard
         guard.intake.flush_tails()
         if guard.channel is not None:
-            self._stopped = guard.channel.stop(_report.PATIENCE)
+            self._stopped = guard.channel.stop(_channel.PATIENCE)
             guard.channel.drain()
         try:
             for private, fd in ((guard.wire_fd, 1), (guard.stdin_fd, 0)):

@@ -2,7 +2,6 @@
 
 import os
 
-from ._guard import Defaults
 from .errors import GuardStateError
 
 TYPE_CHECKING = False
@@ -18,9 +17,13 @@ CHOICES = {
 }
 
 
-class Settings(Defaults):
+class Settings:
     """``mode``, ``log_format``, ``channel``: see CHOICES; ``log``: path or ""; ``writers``: module names; ``redact``:
-    False, True or a callable from text to text."""
+    False, True or a callable from text to text. Where nothing is set, _guard.DEFAULTS stands in."""
+
+    mode: str
+    log_format: str
+    channel: str
 
     def __init__(self, environment: "Mapping[str, str]", **given: object) -> None:
         for name, (variable, choices, default) in CHOICES.items():
@@ -32,7 +35,7 @@ class Settings(Defaults):
         self.redact = _switch("STDOUT_GUARD_REDACT", switched) if switched else _redactor(redact)
 
 
-def refuse_clash(standing: Defaults, given: "Mapping[str, object]") -> None:
+def refuse_clash(standing: Settings, given: "Mapping[str, object]") -> None:
     """Raise GuardStateError when a second install() asks for something else than what stands."""
     asked = {name: value for name, value in given.items() if value not in (None, ())}
     wanted = Settings({}, **asked)

@@ -5,7 +5,7 @@ import os
 import sys
 
 from stdout_guard import _channel, _fd, _guard
-from stdout_guard._callsite import Site
+from stdout_guard._ledger import spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class OwnPipe:
     def __init__(self, channel: _channel.Channel, args: "Any", site: str) -> None:
         self.channel, self.mark = channel, ""
         read_end, self.write_end = _fd.pipe()
-        self.source = _channel.Source("child", read_end, _program(args), Site("", 0, "", site))
+        self.source = _channel.Source("child", read_end, _program(args), ("", 0, "", site, ""))
 
     @classmethod
     def for_child(cls, stdout: "Any", args: "Any") -> "OwnPipe | None":
@@ -87,7 +87,7 @@ class OwnPipe:
         if not _inherits(stdout) or len(guard.channel.sources) > _channel.CHILD_PIPES:
             return None
         try:
-            pipe = cls(guard.channel, args, str(guard.sites.find(sys._getframe(2))))
+            pipe = cls(guard.channel, args, spelled(guard.sites.find(sys._getframe(2))))
         except (
             OSError,
             TypeError,

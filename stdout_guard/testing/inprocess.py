@@ -15,14 +15,16 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from types import FrameType
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
-from stdout_guard._callsite import CallSites, Site
-from stdout_guard._ledger import StrayWrite
+from stdout_guard._ledger import CallSites, StrayWrite
 from stdout_guard._stream import StrayRaw, hook, text_over
 from stdout_guard.errors import StrayWriteError
 from stdout_guard.testing.safe import cut, plain, quote
 from stdout_guard.testing.scratch import Child, program_of, scratch
+
+if TYPE_CHECKING:
+    from stdout_guard._ledger import Site
 
 MARK = b"\x1estdout-guard-test\x1f"  # opens the record of a forked worker on descriptor 1
 _STDOUT_ARGUMENT = 4  # of subprocess.Popen: place of stdout among the positional ones
@@ -120,7 +122,7 @@ class Watch:
             if len(args) > _STDOUT_ARGUMENT or kwargs.get("stdout") is not None or watch._pid != os.getpid():
                 return original(popen, *args, **kwargs)
             site = watch._sites.find(sys._getframe(1))
-            child = Child(program_of(args, kwargs), "{}:{}".format(*site.parts), scratch())
+            child = Child(program_of(args, kwargs), f"{site[0]}:{site[1]}", scratch())
             watch._children.append(child)
             original(popen, *args, **{**kwargs, "stdout": child.output.fileno()})
             child.pid = popen.pid
@@ -171,7 +173,7 @@ class Watch:
         stray = StrayWrite("python", text, site)
         if os.getpid() != self._pid:  # a forked worker: its memory is not ours, descriptor 1 is
             with contextlib.suppress(OSError):
-                os.write(1, MARK + json.dumps([stray.pid, text, *site.parts]).encode() + b"\n")
+                os.write(1, MARK + json.dumps([stray.pid, text, *site]).encode() + b"\n")
         else:
             self._found.append(stray)
         return stray
@@ -206,7 +208,7 @@ class Watch:
         for line in data.splitlines(keepends=True):
             if line.startswith(MARK) and line.endswith(b"]\n"):
                 pid, text, *parts = json.loads(line[len(MARK) :])
-                self._found.append(StrayWrite("python", text, Site(*parts), pid=pid))
+                self._found.append(StrayWrite("python", text, (*parts,), pid=pid))
                 continue
             plain.append(line)
             lines.append(line.decode("utf-8", "backslashreplace").rstrip("\r\n"))

@@ -51,6 +51,15 @@ def _links(pid: int) -> Iterator[tuple[int, str]]:
                 yield int(name), os.readlink(f"{folder}/{name}")
 
 
+def _writes(pid: int, fd: int) -> bool:
+    """Whether the descriptor is open for writing, as far as /proc tells."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("flags:"):
+                return int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY
+    return True
+
+
 def identity(fd: int) -> str:
     """How /proc names what ``fd`` points to; both ends of a pipe have the same name."""
     with contextlib.suppress(OSError):
@@ -59,13 +68,16 @@ def identity(fd: int) -> str:
 
 
 def holders(names: Collection[str]) -> tuple[Holder, ...]:
-    """Every process but ours that has one of these pipes or terminals open."""
+    """Every process but ours that has one of these pipes or terminals open for writing.
+
+    (A child of ours that was forked and has not yet become another server holds the reading ends for a moment.)
+    """
     wanted = set(names) - {""}
     found: list[Holder] = []
     for pid in _processes():
         if pid == os.getpid():
             continue
-        held = tuple(sorted(fd for fd, target in _links(pid) if target in wanted))
+        held = tuple(sorted(fd for fd, target in _links(pid) if target in wanted and _writes(pid, fd)))
         if held:
             found.append(Holder(pid, command_line(pid), held))
     return tuple(found)
@@ -78,17 +90,28 @@ def end(survivors: Sequence[Holder]) -> None:
             os.kill(holder.pid, signal.SIGKILL)
 
 
-def _stat(pid: int) -> list[str] | None:
-    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="latin-1") as file:
+def _stat(process: str) -> list[str] | None:
+    """The fields of /proc/``process``/stat behind the name: state, parent, group, session and so on."""
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
         return file.read().rsplit(")", 1)[1].split()
     return None
+
+
+def _waits(pid: int) -> bool:
+    """Whether every thread of the process waits for an event; one that runs, or waits for a processor, does not."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    states = [fields[0] for task in tasks if (fields := _stat(f"{pid}/task/{task}")) is not None]
+    return all(state in "SZX" for state in states)
 
 
 def session_members(leader: int) -> tuple[int, ...]:
     """The processes of the session that ``leader`` began."""
     found: list[int] = []
     for pid in _processes():
-        fields = _stat(pid)
+        fields = _stat(str(pid))
         if fields is not None and int(fields[3]) == leader:
             found.append(pid)
     return tuple(found)
@@ -137,10 +160,10 @@ class Idleness:
         return count[0]
 
     def _processor_times(self) -> tuple[object, ...]:
+        """What changes when a process works; a process that runs or waits for a disk is never the same."""
         times: list[object] = []
         for pid in session_members(self._leader):
-            fields = _stat(pid)
+            fields = _stat(str(pid))
             if fields is not None:
-                waiting = fields[0] in "SZ"  # running, or waiting for a disk: not idle
-                times.append((pid, fields[11], fields[12], True if waiting else time.monotonic()))
+                times.append((pid, fields[11], fields[12], True if _waits(pid) else time.monotonic()))
         return tuple(times)

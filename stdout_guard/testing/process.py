@@ -12,16 +12,17 @@ import os
 import select
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeVar
+from typing import IO, Literal, TypeVar
 
 from stdout_guard.testing import proc
-from stdout_guard.testing.records import Chunk, Ending, Limits, StderrKind, StdoutKind, Stream
+from stdout_guard.testing.capture import Capture
+from stdout_guard.testing.records import Ending, Limits, StderrKind, StdoutKind
 
 T = TypeVar("T")
-MAX_KEPT = 64 * 1024 * 1024  # bytes of one stream kept in memory; the rest is counted
+REST = 0.2  # seconds without any work that make a server one at rest
+LAST_BYTES = 5.0  # seconds for what is in the pipes when nobody holds them any more: it must arrive
 
 
 class ServerProcess:
@@ -46,17 +47,10 @@ class ServerProcess:
     ) -> None:
         self.command = tuple(command)
         self.limits = limits or Limits()
-        self.stdout = Stream()
-        self.stderr = Stream()
         self.stdin = bytearray()
-        self._changed = threading.Condition()
-        self._read_stderr = threading.Event()
-        if stderr == "pipe":
-            self._read_stderr.set()
         self._ending: Ending | None = None
         self.ended_after = 0.0
         self.was_idle = False
-        self.started = time.monotonic()
         out_read, out_write = proc.terminal() if stdout == "pty" else os.pipe()
         self.wire = os.ttyname(out_write) if stdout == "pty" else proc.identity(out_read)
         if wire_variable is not None:
@@ -78,20 +72,11 @@ class ServerProcess:
             raise
         finally:
             os.close(out_write)
-        assert self._child.stdin is not None and self._child.stderr is not None
         self.pid = self._child.pid
-        self._stdin: int | None = os.dup(self._child.stdin.fileno())
-        self._child.stdin.close()
+        self._stdin: int | None = _taken(self._child.stdin)
         os.set_blocking(self._stdin, False)
-        self._err_read = os.dup(self._child.stderr.fileno())
-        self._child.stderr.close()
-        self._out_read = out_read
-        self._readers = [
-            threading.Thread(target=self._read, args=(out_read, self.stdout, None), daemon=True),
-            threading.Thread(target=self._read, args=(self._err_read, self.stderr, self._read_stderr), daemon=True),
-        ]
-        for reader in self._readers:
-            reader.start()
+        self._capture = Capture(out_read, _taken(self._child.stderr), unread=stderr == "unread")
+        self.stdout, self.stderr = self._capture.stdout, self._capture.stderr
 
     def __enter__(self) -> ServerProcess:
         return self
@@ -102,32 +87,12 @@ class ServerProcess:
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return self._capture.elapsed
 
     @property
     def running(self) -> bool:
         """Whether the first process of the group still runs."""
         return self._child.poll() is None
-
-    def _read(self, fd: int, stream: Stream, gate: threading.Event | None) -> None:
-        if gate is not None:
-            gate.wait()
-        while True:
-            try:
-                data = os.read(fd, 65536)
-            except OSError:  # a terminal says EIO where a pipe says end of file
-                data = b""
-            with self._changed:
-                if not data:
-                    stream.eof = True
-                elif stream.size + len(data) > MAX_KEPT:
-                    stream.lost += len(data)
-                else:
-                    stream.chunks.append(Chunk(self.elapsed, data))
-                    stream.size += len(data)
-                self._changed.notify_all()
-            if not data:
-                return
 
     def send(self, data: bytes, timeout: float) -> bool:
         """Write to the server's stdin; False when it is closed, or not taken within ``timeout`` seconds."""
@@ -166,7 +131,8 @@ class ServerProcess:
         deadline = time.monotonic() + timeout
         self.was_idle = False
         idle = proc.Idleness(self.pid, self._stdin)
-        with self._changed:
+        look = 0.25 if quiet is None else min(max(quiet / 8, 0.02), 0.25)  # seconds
+        with self._capture.changed:
             while True:
                 result = found()
                 if result is not None or self.stdout.eof:
@@ -176,7 +142,16 @@ class ServerProcess:
                 if left <= 0 or (quiet is not None and rested >= quiet):
                     self.was_idle = rested >= min(quiet or 1.0, 1.0)
                     return None
-                self._changed.wait(min(left, 0.25))
+                self._capture.changed.wait(min(left, look))
+
+    def rest(self, timeout: float) -> bool:
+        """Wait until the server is at rest: it waits for input, its last write has returned. False at the deadline.
+
+        An answer can be read before the ``write()`` that brought it has returned: who acts on a byte alone meets the
+        server in the middle of its own work (a signal handler that prints then fails in the stream that is at work).
+        """
+        self.wait_for(lambda: None, timeout, REST)
+        return self.was_idle
 
     def tell(self, number: signal.Signals) -> None:
         """Send a signal to the whole group."""
@@ -203,18 +178,24 @@ class ServerProcess:
                 self._wait_exit(10.0)
         seconds = time.monotonic() - began
         self.close_stdin()
-        self._read_stderr.set()
-        eof = self._drained(limits.drain)
-        survivors: tuple[proc.Holder, ...] = ()
-        if not eof:
-            survivors = proc.holders({self.wire, proc.identity(self._err_read)})
-            self.tell(signal.SIGKILL)
-            proc.end(survivors)
-            self._drained(limits.drain)
-        self._release()
+        self._capture.read_err()
+        eof, survivors = self._read_to_the_end()
+        self._capture.release()
         self.ended_after = self.elapsed
         self._ending = Ending(self._child.poll(), how, seconds, survivors, eof)
         return self._ending
+
+    def _read_to_the_end(self) -> tuple[bool, tuple[proc.Holder, ...]]:
+        """Whether both pipes ended by themselves, and who held them open; those are ended."""
+        if self._capture.drained(self.limits.drain):
+            return True, ()
+        survivors = proc.holders({self.wire, proc.identity(self._capture.fds[1])})
+        if not survivors:  # all that is missing is on its way to our own readers
+            return self._capture.drained(max(self.limits.drain, LAST_BYTES)), ()
+        self.tell(signal.SIGKILL)
+        proc.end(survivors)
+        self._capture.drained(self.limits.drain)
+        return False, survivors
 
     def _leaves(self, grace: float) -> bool:
         """Whether it ends within ``grace``; time in which it works (a slow start, a busy machine) is not counted."""
@@ -229,25 +210,22 @@ class ServerProcess:
     def _wait_exit(self, seconds: float) -> bool:
         if self._child.poll() is not None:
             return True
+        if not hasattr(os, "pidfd_open"):  # no Linux
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(max(seconds, 0))
+            return self._child.poll() is not None
         handle = os.pidfd_open(self.pid)
         try:
-            select.select([handle], [], [], max(seconds, 0))
+            poller = select.poll()
+            poller.register(handle, select.POLLIN)
+            poller.poll(max(seconds, 0) * 1000)
         finally:
             os.close(handle)
         return self._child.poll() is not None
 
-    def _drained(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while not (self.stdout.eof and self.stderr.eof):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
-        return True
 
-    def _release(self) -> None:
-        for reader, fd in zip(self._readers, (self._out_read, self._err_read), strict=True):
-            reader.join(0.2)
-            if not reader.is_alive():  # else somebody out of reach still holds the pipe: leave it to the reader
-                os.close(fd)
+def _taken(pipe: IO[bytes] | None) -> int:
+    """The descriptor of a pipe that Popen made, out of the hands of its file object."""
+    assert pipe is not None
+    with pipe:
+        return os.dup(pipe.fileno())

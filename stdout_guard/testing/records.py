@@ -54,6 +54,11 @@ class Stream:
     lost: int = 0
     eof: bool = False
 
+    @property
+    def total(self) -> int:
+        """All that came, kept or not."""
+        return self.size + self.lost
+
     def bytes(self) -> bytes:
         """All that was kept."""
         return b"".join(chunk.data for chunk in self.chunks)

@@ -150,7 +150,8 @@ def close(session: Session, _: float) -> None:
 
 
 def sigterm(session: Session, _: float) -> None:
-    """SIGTERM while stdin is open."""
+    """SIGTERM to a server at rest, while stdin is open."""
+    session.dialogue.process.rest(session.dialogue.process.limits.quiet)
     _finish(session, "SIGTERM", signal.SIGTERM)
 
 

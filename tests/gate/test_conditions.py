@@ -92,6 +92,11 @@ def test_sigterm_that_is_ignored_is_named(check):
     assert outcome.run.ending.how == "SIGKILL"
 
 
+def test_sigterm_meets_a_server_at_rest(check):
+    """The signal is not sent on the heels of an answer, when the write that brought it may not have returned."""
+    assert check("works_after_answer", conditions=["sigterm"]).status == "clean"
+
+
 def test_own_values_reach_the_server_in_every_condition():
     """The user's part of a start-up failure replaces the placeholder, nothing else."""
     chosen, skipped = choose(CONDITIONS, ["plain", "start-failure"], {"env": {"KEY": ""}, "unset": ["OTHER"]})

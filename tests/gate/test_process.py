@@ -28,11 +28,14 @@ def test_noise_after_the_last_answer_is_read():
 
 def test_chunks_carry_the_time_of_their_arrival():
     """Each read is stamped, in seconds since the start, so that late bytes are told from early ones."""
-    with child("import sys, time\nprint('a', flush=True)\ntime.sleep(0.3)\nprint('b', flush=True)") as process:
+    with child("print('a', flush=True)\ninput()\nprint('b', flush=True)") as process:
+        assert process.wait_for(lambda: process.stdout.bytes() or None, 20) == b"a\n"
+        sent = process.elapsed
+        assert process.send(b"\n", 20)
         process.finish(grace=10)
     first, second = process.stdout.chunks
     assert (first.data, second.data) == (b"a\n", b"b\n")
-    assert second.at - first.at > 0.2
+    assert first.at <= sent <= second.at <= process.elapsed
 
 
 def test_a_server_that_ignores_everything_is_killed_with_its_group():
@@ -86,7 +89,7 @@ def test_input_that_nobody_reads_does_not_block_for_ever():
     with child("import time; time.sleep(60)") as process:
         began = time.monotonic()
         assert process.send(b"x" * 1_000_000, timeout=0.5) is False
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30  # the child lives for a minute
         assert 0 < len(process.stdin) < 1_000_000
         process.finish(grace=0)
 

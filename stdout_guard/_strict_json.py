@@ -3,7 +3,8 @@
 Rules: UTF-8 is checked before parsing and nothing else is tried; nesting and integer length are bounded; member names
 are unique at any depth, compared after unescaping; NaN, Infinity, numbers beyond a double and lone surrogates are
 not data. The fast way is json's C scanner: what costs time per byte or per value is done only when a cheap look finds
-cause. (One class beyond 250 lines: every hook shares the state of one decode.)
+cause. An exception is never kept, nor handed to the function that may catch the next: no frame, good or bad, leaves
+garbage for the cyclic collector.
 
 Sources: RFC 8259, RFC 7493 (I-JSON).
 """
@@ -13,12 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from json.decoder import JSONDecodeError, JSONDecoder
+from json.decoder import JSONDecodeError
 from json.encoder import JSONEncoder
-from json.scanner import make_scanner
-from types import CellType, SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
+from stdout_guard._json_hooks import Hooks, Refused, Scan
 from stdout_guard._json_looks import (
     LARGE,
     balanced,
@@ -29,7 +29,7 @@ from stdout_guard._json_looks import (
     many_objects,
     number_hooks,
 )
-from stdout_guard._strictness import SAFE_INTEGER, STRICT, Fault, Note, Strictness
+from stdout_guard._strictness import STRICT, Fault, Note, Strictness
 from stdout_guard.framing import Framing
 
 _SPACE = " \t\n\r"
@@ -45,19 +45,10 @@ class Decoded(NamedTuple):
 _decoded = cast("Callable[[tuple[object, tuple[Note, ...]]], Decoded]", partial(cast("Any", tuple).__new__, Decoded))
 
 
-class _Refused(Exception):
-    """Carries a fault out of the scanner's hooks; never leaves this module."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.why)
-        self.fault = fault
-
-
-_FAILURES = (StopIteration, JSONDecodeError, _Refused, RecursionError)
+_FAILURES = (StopIteration, JSONDecodeError, Refused, RecursionError)
 _SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)
 LINE_SEPARATORS = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\x85": "\\u0085"}
-_BIG_INTEGER = Note("big-integer", "an integer beyond 2^53 loses digits in JavaScript readers")
 _LINE_SEPARATOR = Note("line-separator", "raw U+2028, U+2029 or U+0085: some readers split lines there; escape it")
 _WIDE = {b"\1\0\1\0": "utf-16-be", b"\0\1\0\1": "utf-16-le", b"\1\1\1\0": "utf-32-be", b"\0\1\1\1": "utf-32-le"}
 
@@ -73,12 +64,11 @@ class Decoder:
         self._options = options
         self._lines = framing == "ndjson"
         self._reject_cr = self._lines and options.bare_cr == "reject"
-        self._notes: list[Note] = []
-        self._doubled: list[dict[str, object]] = []
+        self._hooks = Hooks(options)
+        self._notes, self._doubled, self._kept = self._hooks.notes, self._hooks.doubled, self._hooks.kept
         self._counts = options.dup_keys == "reject"
         self._shallow = 2 * options.max_depth  # a body of no more bytes is not too deep, since each bracket closes
-        self._count, self._kept = _counter()
-        self._scanners: dict[tuple[bool, int], _Scan] = {}
+        self._scanners: dict[tuple[bool, int], Scan] = {}
         self._counted, self._pairs = self._scanner(True, 2), self._scanner(False, 2)
 
     def decode(self, body: bytes) -> Decoded | Fault:
@@ -115,20 +105,25 @@ class Decoder:
             return self._failed(body, text, failure)
         finally:
             if self._doubled or self._notes:
-                self._doubled, self._notes = [], []
+                self._doubled.clear()
+                self._notes.clear()
 
     def _failed(self, body: bytes, text: str, failure: Exception) -> Fault:
         """Why the scan did not end well; that a body is too deep comes before whatever else was found in it."""
+        fault = self._deeper(body)
+        if fault is None and self._counts and len(body) <= LARGE:
+            fault = self._first(body, text)  # counting finds a double at the end only: what came first?
+        return fault or self._named(body, text, failure)
+
+    def _first(self, body: bytes, text: str) -> Fault | None:
         try:
-            self._look(body)
-        except _Refused as refused:
-            return refused.fault
-        if self._counts and len(body) <= LARGE:  # counting finds a double at the end only: what came first?
-            try:
-                self._pairs(text, len(text) - len(text.lstrip(_SPACE)))
-            except _FAILURES as first:
-                failure = first
-        if isinstance(failure, _Refused):
+            self._pairs(text, len(text) - len(text.lstrip(_SPACE)))
+        except _FAILURES as failure:
+            return self._named(body, text, failure)
+        return None
+
+    def _named(self, body: bytes, text: str, failure: Exception) -> Fault:
+        if isinstance(failure, Refused):
             return failure.fault
         if isinstance(failure, JSONDecodeError):
             return self._not_json(body, text, failure.msg, failure.pos)
@@ -136,9 +131,12 @@ class Decoder:
             return self._not_json(body, text, "no JSON value", cast("int", failure.value))
         return Fault("too-deep", "limits", "nested deeper than the parser follows")
 
+    def _deeper(self, body: bytes) -> Fault | None:
+        return self._too_deep(body) if many_brackets(body, self._options.max_depth) else None
+
     def _look(self, body: bytes) -> None:
-        if many_brackets(body, self._options.max_depth) and (fault := self._too_deep(body)):
-            raise _Refused(fault)
+        if fault := self._deeper(body):
+            raise Refused(fault)
 
     def _large(self, body: bytes, text: str, start: int) -> tuple[object, int]:
         """The scan of a body that is long enough for a look at all of it to save time."""
@@ -148,7 +146,7 @@ class Decoder:
             return self._scanner(False, hooks)(text, start)
         keys, deep = keys_and_depth(body, self._options.max_depth)
         if deep and (fault := self._too_deep(body)):
-            raise _Refused(fault)
+            raise Refused(fault)
         before = self._kept.cell_contents
         try:
             found = self._scanner(True, hooks)(text, start)
@@ -160,17 +158,9 @@ class Decoder:
         self._notes.clear()
         return self._scanner(False, hooks)(text, start)
 
-    def _scanner(self, counted: bool, hooks: int) -> _Scan:
-        """One that adds up members or hands over pairs, and asks about as many kinds of number as number_hooks says."""
-        if (found := self._scanners.get((counted, hooks))) is None:
-            asked: dict[str, Any] = {"parse_int": self._integer} if hooks else {}
-            if hooks > 1:
-                asked["parse_float"] = self._float
-            if counted:
-                asked["object_hook"] = self._count
-            else:
-                asked["object_pairs_hook"] = self._unique if self._counts else self._collect
-            found = self._scanners[counted, hooks] = _scanner(asked)
+    def _scanner(self, counted: bool, numbers: int) -> Scan:
+        if (found := self._scanners.get((counted, numbers))) is None:
+            found = self._scanners[counted, numbers] = self._hooks.scanner(counted, numbers)
         return found
 
     def _finish(self, body: bytes, text: str, value: object) -> Decoded | Fault:
@@ -208,18 +198,6 @@ class Decoder:
             return Fault("not-json", "json", "brackets are opened and never closed, or the reverse")
         return Fault("too-deep", "limits", f"nested deeper than {self._options.max_depth}")
 
-    def _unique(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            raise _Refused(_duplicate(pairs))
-        return value
-
-    def _collect(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            self._doubled.append(value)
-        return value
-
     def _doubled_envelope(self, value: object) -> Fault | None:
         messages = cast("list[object]", value) if isinstance(value, list) else [value]
         if any(message is double for message in messages for double in self._doubled):
@@ -227,64 +205,10 @@ class Decoder:
         self._notes.append(Note("duplicate-key", "a member is given twice: readers differ on which one counts"))
         return None
 
-    def _integer(self, digits: str) -> int:
-        if len(digits) > 15:
-            if len(digits.lstrip("-")) > self._options.max_digits:
-                why = f"an integer of more than {self._options.max_digits} digits"
-                raise _Refused(Fault("too-many-digits", "limits", why))
-            try:
-                value = int(digits)
-            except ValueError:  # the interpreter's own limit, when max_digits is set above it
-                raise _Refused(Fault("too-many-digits", "limits", "an integer longer than int() converts")) from None
-            if not -SAFE_INTEGER <= value <= SAFE_INTEGER:
-                self._notes.append(_BIG_INTEGER)
-            return value
-        return int(digits)
-
-    def _float(self, digits: str) -> float:
-        value = float(digits)
-        if value - value != 0 and self._options.overflow == "reject":
-            raise _Refused(Fault("number-overflow", "json", "a number beyond the range of a double"))
-        return value
-
 
 def decode(body: bytes, options: Strictness = STRICT, framing: Framing = "ndjson") -> Decoded | Fault:
     """The one JSON value that ``body`` is, or why it is not. For many frames keep a :class:`Decoder`."""
     return Decoder(options, framing).decode(body)
-
-
-_Scan: TypeAlias = Callable[[str, int], tuple[object, int]]
-
-
-def _scanner(hooks: dict[str, Any]) -> _Scan:
-    """A JSON scanner; the C one needs these names of a decoder, and a decoder would make a scanner of its own."""
-    make: Any = make_scanner
-    if make.__module__ != "_json":
-        return make(JSONDecoder(parse_constant=_no_constant, **hooks))  # type: ignore[no-any-return]
-    plain = {"parse_int": int, "parse_float": float, "object_hook": None, "object_pairs_hook": None}
-    return make(SimpleNamespace(strict=True, parse_constant=_no_constant, **plain | hooks))  # type: ignore[no-any-return]
-
-
-def _counter() -> tuple[Callable[[dict[str, object]], dict[str, object]], CellType]:
-    """An object hook that adds up members, and where the sum is."""
-    total = 0
-
-    def count(value: dict[str, object]) -> dict[str, object]:
-        nonlocal total
-        total += len(value)
-        return value
-
-    return count, cast("tuple[CellType]", count.__closure__)[0]
-
-
-def _no_constant(name: str) -> object:
-    raise _Refused(Fault("not-a-number", "json", f"{name} is not JSON"))
-
-
-def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
-    names = [name for name, _ in pairs]
-    twice = next(name for position, name in enumerate(names) if name in names[:position])
-    return Fault("duplicate-key", "json", f"the member {twice[:64]!r} is given twice in one object")
 
 
 _unescaped = JSONEncoder(ensure_ascii=False, check_circular=False).encode

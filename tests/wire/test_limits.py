@@ -1,15 +1,21 @@
 """Bombs end in a finding, in linear time and bounded memory."""
 
+import base64
+import gc
 import time
 import tracemalloc
+from contextlib import contextmanager
 
 import pytest
+from wire.tables import channel, rows
 
 from stdout_guard.framing import frame_reader
+from stdout_guard.jsonrpc import STRICT
 from stdout_guard.transcript import Transcript, judge
 
 MIB = 1 << 20
 HEAD, TAIL = b'{"jsonrpc":"2.0","id":1,"result":', b"}\n"
+GOOD = HEAD + b"{}" + TAIL
 
 BOMBS = [
     ("arrays never closed", b"[" * 100_000 + b"\n", "json"),
@@ -72,7 +78,9 @@ def test_reader_holds_no_more_than_a_frame(framing):
 )
 def test_memory_is_a_constant_times_the_input(name, unit):
     """Many small frames, good or bad, leave no more behind than the capped findings."""
-    data = unit * (MIB // 4 // len(unit))
+    data = unit * (MIB // 16 // len(unit))
+    gc.collect()
+    gc.disable()  # a process with millions of objects collects this rarely
     tracemalloc.start()
     try:
         transcript = Transcript()
@@ -81,7 +89,63 @@ def test_memory_is_a_constant_times_the_input(name, unit):
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+        gc.enable()
     assert peak < 8 * MIB, name
+
+
+@contextmanager
+def cyclic_garbage():
+    """A function: what of ours only the cyclic collector could have freed since the last call, named."""
+
+    def look():
+        gc.collect()
+        found = [name for name in map(ours, gc.garbage) if name]
+        gc.garbage.clear()
+        return found
+
+    gc.collect()
+    gc.disable()
+    gc.freeze()  # what is there already, of four thousand other tests, is not looked at each time
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield look
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.unfreeze()
+        gc.enable()
+
+
+def ours(thing):
+    """What a collected object is called when it comes from this package; other threads may leave theirs."""
+    code = getattr(thing, "f_code", None) or getattr(thing, "__code__", None)
+    where = code.co_filename if code else str(getattr(type(thing), "__module__", ""))
+    where += str(getattr(thing, "__module__", "") or "")
+    return repr(thing)[:200] if "stdout_guard" in where and "tests" not in where else None
+
+
+def test_cyclic_garbage_is_seen():
+    """The rule below can fail: a transcript that refers to itself is found."""
+    with cyclic_garbage() as look:
+        transcript = Transcript()
+        transcript.itself = transcript
+        del transcript
+        assert any("Transcript" in name for name in look())
+
+
+@pytest.mark.parametrize("options", [STRICT, STRICT._replace(dup_keys="envelope")], ids=["strict", "envelope"])
+def test_no_frame_leaves_cyclic_garbage(options):
+    """Good or bad, a frame is gone when its finding is made: memory does not hang on how often the collector runs."""
+    cases = [(row["id"], channel(row), {"framing": row["framing"]}) for row in rows("wire_lines.jsonl")]
+    cases += [(name, data, {}) for name, data, _ in BOMBS if len(data) <= MIB]
+    for row in rows("sessions.jsonl"):
+        cases.append((row["id"], base64.b64decode(row["stdout_b64"]), {"sent": base64.b64decode(row["sent_b64"])}))
+    cases += [(f"{name}, sent", GOOD, {"sent": data}) for name, data, _ in cases]
+    with cyclic_garbage() as look:
+        for name, data, settings in cases:
+            judge(data, options=options, **settings)
+            found = look()
+            assert not found, (name, found[:5])
 
 
 @pytest.mark.parametrize(

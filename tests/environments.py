@@ -72,6 +72,7 @@ RECIPES = {
         alone=("pipelinewise-singer-python==2.0.1",),
     ),
     "target": Recipe(("target-jsonl==0.1.4",)),
+    "airbyte": Recipe(("airbyte-cdk==7.39.1",)),
 }
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     How = Callable[[Any, _guard.Guard, bool], str]
 
-# module -> (function of adapters.sdk that gives it the wire, whether it reads frames from sys.stdin too).
+# module -> (function of sdk.py, or "file.function", that gives it the wire; whether it reads frames from sys.stdin too).
 # Read on the versions in the README's table; all of them look sys.stdout up at call time.
 ROWS = {
     "mcp.server.stdio": (
@@ -36,6 +36,16 @@ ROWS = {
     "singer_sdk.target_base": ("shadow", False),
     "singer_sdk.tap_base": ("printing", False),  # the catalogue of --discover leaves by print
     "singer_sdk.plugin_base": ("printing", False),  # --about by print, --version by click.echo
+    "airbyte_cdk.utils.print_buffer": ("airbyte.buffer", False),  # 7.39
+    "airbyte_cdk.entrypoint": ("airbyte.printer", False),
+    "airbyte_cdk.destinations.destination": ("airbyte.printer", True),
+    "airbyte_cdk.utils.traced_exception": ("airbyte.printer", False),
+    "airbyte_cdk.config_observation": ("airbyte.printer", False),
+    "airbyte_cdk.sources.streams.http.http_client": ("airbyte.printer", False),
+    "airbyte_cdk.sources.declarative.concurrent_declarative_source": ("airbyte.printer", False),
+    "airbyte_cdk.legacy.sources.declarative.manifest_declarative_source": ("airbyte.printer", False),
+    "airbyte_cdk.cli.source_declarative_manifest._run": ("airbyte.printer", False),
+    "airbyte_cdk.connector_builder.main": ("airbyte.printer", False),
 }
 
 _registered: "set[str]" = set()
@@ -56,10 +66,21 @@ def begin() -> None:
         return
     for name, (how, stdin) in (ROWS | dict.fromkeys(guard.settings.writers, ("printing", True))).items():
         if name in sys.modules:
-            adapt(sys.modules[name], getattr(sdk, how), stdin)
+            adapt(sys.modules[name], function(how), stdin)
         elif name not in _registered:
             _registered.add(name)
-            sdk.when_imported(name, getattr(sdk, how), stdin)
+            sdk.when_imported(name, function(how), stdin)
+
+
+def function(how: str) -> "How":
+    """The function that a row names; the file beside this one that holds it is loaded when it is first called."""
+    file, _, name = how.rpartition(".")
+
+    def give(module: "Any", guard: "_guard.Guard", stdin: bool) -> str:
+        given: str = getattr(importlib.import_module(f"{__name__}.{file or 'sdk'}"), name)(module, guard, stdin)
+        return given
+
+    return give
 
 
 def adapt(module: "Any", how: "How", stdin: bool) -> None:

@@ -1,0 +1,52 @@
+"""airbyte-cdk: its frames leave by ``print`` from nine modules, and its logging is protocol as well.
+
+Read on 7.39. ``airbyte_cdk.utils.print_buffer`` puts one object in the place of ``sys.stdout`` *and* ``sys.stderr``
+while a connector runs, collects what is printed and logged, and writes it to ``sys.__stdout__``. So all these modules
+share one set of streams: what the buffer module sets is seen by the modules that print, in the order of the calls, and
+by nobody else. A connector's own print goes to stderr with its line; its logging stays an Airbyte LOG message.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+from typing import Any
+
+from stdout_guard._guard import Guard
+from stdout_guard.adapters import sdk
+
+MUST_PRINT = ("airbyte_cdk.entrypoint",)  # the others may come and go: what does not print has no frame to lose
+
+
+def buffer(module: Any, guard: Guard, stdin: bool) -> str:
+    """Give the wire to ``airbyte_cdk.utils.print_buffer``; "" or why it does not fit."""
+    streams = shared_streams(guard)
+    return sdk._give(module, guard, streams, streams["stdout"])
+
+
+def printer(module: Any, guard: Guard, stdin: bool) -> str:
+    """Send what ``module`` prints where the print buffer is, each call one unit; "" or why it does not fit."""
+    streams = shared_streams(guard)
+    prints = "print" in sdk._names(module)
+    if prints:
+        sdk._set(module, guard, "print", functools.partial(_print, streams))
+    sdk._give(module, guard, streams, streams["__stdout__"])
+    return "" if prints or module.__name__ not in MUST_PRINT else "it does not print"
+
+
+@functools.lru_cache(maxsize=1)
+def shared_streams(guard: Guard) -> dict[str, Any]:
+    """What every airbyte module sees as sys.stdout, sys.__stdout__ and sys.stdin (a destination's records)."""
+    return sdk._streams(guard, True, guard.new_text_wire())
+
+
+def _print(streams: dict[str, Any], *values: Any, file: Any = None, flush: bool = False, **options: Any) -> None:
+    if file is not None:
+        print(*values, file=file, flush=flush, **options)
+        return
+    whole = io.StringIO()
+    print(*values, file=whole, **options)
+    out = streams["stdout"]
+    out.write(whole.getvalue())
+    if flush:
+        out.flush()

@@ -61,8 +61,9 @@ def install(
     unnamed). async_wire: True gives the MCP SDKs an asynchronous reader and writer instead of a thread for each line.
 
     Each has an environment variable that wins: STDOUT_GUARD, STDOUT_GUARD_WRITERS (adds), STDOUT_GUARD_LOG,
-    STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL, STDOUT_GUARD_ASYNC. Calling again is harmless; calling
-    again with other settings, or with a value that does not exist, is a GuardStateError. Nothing is changed then.
+    STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL, STDOUT_GUARD_ASYNC. Calling again is harmless;
+    calling again with other settings, or with a value that does not exist, is a GuardStateError. Nothing is changed
+    then.
     """
     given = dict(locals())
     if (os.environ.get("STDOUT_GUARD") or mode) == "off":

@@ -33,15 +33,17 @@ class Source:
         self.identity = _fd.identity(fd) if fd >= 0 else None
         self.data, self.lost, self.touched = bytearray(), 0, 0.0
 
-    def add(self, data: bytes) -> "list[bytes]":
-        """Take a piece; returns the lines that it finished."""
-        lines = data.split(b"\n")
-        rest = lines.pop()
-        if lines and self.data:
-            self.data += lines[0]
-            lines[0] = self.take()
-        if rest:
-            self.data += rest
+    def add(self, data: bytes) -> "bytes | None":
+        """Take a piece; returns the lines that it finished, without the end of the last one, or None."""
+        done, at = None, data.rfind(b"\n")
+        if at >= 0:
+            done, data = data[:at], data[at + 1 :]
+            if self.data:
+                first, end, rest = done.partition(b"\n")
+                self.data += first
+                done = self.take() + end + rest
+        if data:
+            self.data += data
             self.touched = monotonic()
             redrawn = self.data.rfind(b"\r", 0, len(self.data) - 1)
             if redrawn >= 0:
@@ -49,7 +51,7 @@ class Source:
             if len(self.data) > CHUNK:
                 self.lost += len(self.data[1024:-1024].decode("utf-8", "replace"))
                 del self.data[1024:-1024]
-        return lines
+        return done
 
     def take(self) -> bytes:
         """What there is, as a finished line; nothing is left."""
@@ -63,8 +65,8 @@ class Source:
 
 
 class Channel:
-    """The pipe on fd 1 and the thread that empties it. ``deliver(source, lines)`` gets whole lines without their ends;
-    ``idle()`` shows what waits elsewhere and says in how many seconds it wants to be called again (None: no need)."""
+    """The pipe on fd 1 and the thread that empties it. ``deliver(source, lines)`` gets whole lines, the last without
+    its end; ``idle()`` shows what waits elsewhere and says in how many seconds it wants to be called again, or None."""
 
     def __init__(self, undo: "_fd.Undo") -> None:
         self.read_fd, self.write_fd = _fd.pipe()
@@ -77,6 +79,7 @@ class Channel:
         self.shared = Source("fd1", self.read_fd)
         self.sources: dict[int, Source] = {self.read_fd: self.shared}
         self.ticking = self.stopping = self.running = False
+        self.chunk = CHUNK  # bytes of one read
 
     def _close_pipe(self) -> None:
         _fd.close(self.read_fd, self.identity)
@@ -88,7 +91,7 @@ class Channel:
 
     def start(
         self,
-        deliver: "Callable[[Source, list[bytes]], None]",
+        deliver: "Callable[[Source, bytes], None]",
         idle: "Callable[[], float | None]",
         failed: "Callable[[BaseException], None]",
     ) -> None:
@@ -136,7 +139,7 @@ class Channel:
             while self._read(source):
                 pass
             if source.data:
-                self.deliver(source, [source.take()])
+                self.deliver(source, source.take())
 
     def _pump(self) -> None:
         try:
@@ -166,7 +169,7 @@ class Channel:
             if source.data:
                 left = source.touched + TAIL_AFTER - now
                 if left <= 0:
-                    self.deliver(source, [source.take()])
+                    self.deliver(source, source.take())
                 else:
                     wait = left if wait is None else min(wait, left)
         return wait
@@ -177,17 +180,17 @@ class Channel:
             self.sources.pop(source.fd, None)
             return False
         try:
-            data = os.read(source.fd, CHUNK)
+            data = os.read(source.fd, self.chunk)
         except BlockingIOError:
             return False
         if not data:
             self.sources.pop(source.fd, None)
             if source.data:
-                self.deliver(source, [source.take()])
+                self.deliver(source, source.take())
             os.close(source.fd)
             return False
         lines = source.add(data)
-        if lines:
+        if lines is not None:
             self.deliver(source, lines)
         return True
 

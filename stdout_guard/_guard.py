@@ -33,7 +33,7 @@ VARIABLES = (
     "_REDACT",
     "_CHANNEL",
     "_ASYNC",
-)  # of the environment, after STDOUT_GUARD
+)  # after STDOUT_GUARD
 DEFAULTS: "dict[str, object]" = {
     "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False,
     "async_wire": False,
@@ -115,7 +115,7 @@ class Guard:
     @property
     def strays(self) -> "tuple[_ledger.StrayWrite, ...]":
         """The newest 1,000 stray writes, oldest first."""
-        return tuple(self.ledger.newest)
+        return self.ledger.strays()
 
     @property
     def counts(self) -> "Counts":

@@ -91,7 +91,7 @@ class Ledger:
     """The records of one process."""
 
     def __init__(self) -> None:
-        self.newest: deque[StrayWrite] = deque(maxlen=KEPT)
+        self.newest: deque[StrayWrite | tuple[StrayWrite, list[bytes]]] = deque(maxlen=KEPT)
         self.places: dict[str, Iterator[int]] = {}
         self.sources: dict[str, Iterator[int]] = {name: iter(ENDLESS) for name in ("python", "child", "fd1")}
 
@@ -99,11 +99,39 @@ class Ledger:
         """Latch one record."""
         self.newest.append(stray)
         next(self.sources.get(stray.source) or self.sources["fd1"])
-        place = stray.place
+        next(self._place(stray.place))
+
+    def add_lines(self, stray: StrayWrite, lines: "list[bytes]") -> None:
+        """Latch many lines at once, each like ``stray`` but for its text; called by one thread only, the pump."""
+        self.newest.append((stray, lines[-KEPT:]))
+        for counter in (self.sources[stray.source], self._place(stray.place)):
+            deque(
+                zip(range(len(lines)), counter, strict=False), maxlen=0
+            )  # in C, a step for each
+        held, kept = list(self.newest), 0
+        while held and kept < KEPT:
+            newest = held.pop()
+            kept += 1 if isinstance(newest, StrayWrite) else len(newest[1])
+        for _ in held:  # older than the newest 1,000
+            self.newest.popleft()
+
+    def strays(self) -> "tuple[StrayWrite, ...]":
+        """The newest 1,000, oldest first."""
+        found: list[StrayWrite] = []
+        for held in list(self.newest):
+            if isinstance(held, StrayWrite):
+                found.append(held)
+                continue
+            like, lines = held
+            values = [getattr(like, name) for name in FIELDS[:-1]]
+            found += [thaw((*values, line.decode("utf-8", "backslashreplace"), like.time)) for line in lines]
+        return tuple(found[-KEPT:])
+
+    def _place(self, place: str) -> "Iterator[int]":
         counter = self.places.get(place)
         if counter is None:
             counter = self.places.setdefault(place if len(self.places) < PLACES else "elsewhere", iter(ENDLESS))
-        next(counter)
+        return counter
 
     @property
     def total(self) -> int:

@@ -17,16 +17,16 @@ import time
 from time import monotonic
 
 from . import _fd
-from ._channel import PATIENCE, TAIL_AFTER, Source
+from ._channel import CHUNK, PATIENCE, TAIL_AFTER, Source
 from ._ledger import FIELDS, StrayWrite, thaw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
-    from typing import Any
 
     from ._guard import Guard
+    from ._ledger import Site
 
 PREFIX = "stdout-guard: "
 BATCH = 4096  # PIPE_BUF: one write of so much to a pipe is kept whole, or refused whole
@@ -95,7 +95,7 @@ class Sink:
     def __init__(self, fd: int, put: "Callable[[bytes], int]") -> None:
         self.fd, self.put = fd, put
         self.identity = _fd.identity(fd)
-        self.progress = 0.0
+        self.moved = 0  # writes that went well: a sign of life for whoever waits meanwhile
         self.stalled = self.torn = False
         self.lost_lines = self.lost_bytes = self.told_lines = self.told_bytes = 0
         self.release: Callable[[], object] | None = None
@@ -127,19 +127,23 @@ class Sink:
             return False
         if self.torn:
             data = b"\n" + data
-        since = monotonic()
+        since, moved = 0.0, -1
         while data:
             try:
                 written = self.put(data)
             except BlockingIOError:
-                if monotonic() > max(since, self.progress) + PATIENCE:
+                now = monotonic()
+                if moved != self.moved:
+                    since, moved = now, self.moved
+                if now > since + PATIENCE:
                     self.stalled = True
                     return False
                 ready(self.fd, 0.02)  # short: a socket says "ready" only once three quarters of it are free
                 continue
             except OSError:  # the reader is gone (EPIPE), the disk is full, a foreign hand closed it
                 return False
-            self.progress, self.torn = monotonic(), written < len(data)
+            self.moved += 1
+            self.torn = written < len(data)
             data = data[written:]
         return True
 
@@ -207,7 +211,8 @@ REMEDY = {
     "child": ("a child wrote it", "start that child with stdout=guard.wire.fileno()"),
     "fd1": ("it was written to fd 1", "write frames to guard.wire"),
 }
-_HELPERS = ("callback", "show_help", "main", "parse_args", "print_help")
+HELP = ("argparse", "optparse", "click", "typer", "rich")  # packages that write help and version output
+PLAIN = bytes(range(32, 127)) + b"\t\n"  # bytes that need no escape
 
 
 class Intake:
@@ -223,37 +228,32 @@ class Intake:
 
             self.render, self.note = _formats.FORMATS[guard.settings.log_format]
         self.redactor: Callable[[str], str] | None = None
-        if callable(guard.settings.redact):
-            self.redactor = guard.settings.redact
-        elif guard.settings.redact:
-            from ._redact import Redactor
+        if guard.settings.redact:
+            from . import _redact
 
-            self.redactor = Redactor()
-        self.packed = self.judged = False  # packed: records are sent to the owner, through the channel
+            self.redactor = _redact.withholding(guard.settings.redact)
+        self.packed = self.judged = self.began = False  # packed: records are sent to the owner, through the channel
         self.verdict: BaseException | None = None
         if guard.mode == "strict":
             from . import _seldom
 
-            self.refused = _seldom.refused
-        self._local, self._told = _thread._local(), set[str]()
+            self.refuse = _seldom.refuse
+        self._local, self._told, self._frames = _thread._local(), set[str](), 0
 
     def python_write(self, data: bytes, frame: "FrameType | None") -> None:
         """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
-        if self.guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
+        guard = self.guard
+        if guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
             from ._wire import forked
 
-            forked(self.guard)
-        if self.guard.role == "ended" or (self.guard.role == "worker" and _fd.identity(1) != self.guard.fd1):
+            forked(guard)
+        if guard.role == "ended" or (guard.role == "worker" and _fd.identity(1) != guard.fd1):
             os.write(1, data)  # not our channel: a worker that was given a stdout of its own
             return
-        if self._for_a_person(data, frame):
+        if not self.began and self._for_a_person(data, frame):
             return
-        if self.guard.mode == "strict" and not self.guard.finished:
-            site = self.sites.find(frame)
-            lines = data.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")
-            strays = [self._python(line, site) for line in lines]
-            self.record(strays)
-            raise self.refused(next((stray for stray in strays if stray.note), strays[0]))
+        if guard.mode == "strict" and not guard.finished:
+            self.refuse(self, data, frame)
         try:
             self._assemble(data, frame)
         except Exception as error:  # ours: a print that went well without us must not fail with us
@@ -270,24 +270,58 @@ class Intake:
             tail = tail or Source()
             tail.site = self.sites.find(frame)
         lines = tail.add(data)
-        if lines:
-            self.record([self._python(line, tail.site) for line in lines])
+        if lines is not None:
+            self.record([self.python(line, tail.site) for line in lines.split(b"\n")])
         if tail.data:
             if self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
-                self.record([self._python(tail.take(), tail.site)])
+                self.record([self.python(tail.take(), tail.site)])
             elif self.guard.channel is not None:
                 self.guard.channel.wake()
 
-    def deliver(self, source: Source, lines: "list[bytes]") -> None:
+    def deliver(self, source: Source, block: bytes) -> None:
         """Lines that came through a pipe: a child's, C code's, or finished records of our workers."""
         try:
-            self._deliver(source, lines)
+            if len(block) < BATCH:
+                self._deliver(source, block)
+            else:
+                if not self._plainly(source, block):
+                    self._deliver(source, block)
+                self._make_way()
         except Exception as error:  # ours: the pump must go on
-            self.record([StrayWrite("fd1", f"[{len(lines)} lines not shown]", note=f"{type(error).__name__}: {error}")])
+            count = block.count(b"\n") + 1
+            self.record([StrayWrite("fd1", f"[{count} lines not shown]", note=f"{type(error).__name__}: {error}")])
 
-    def _deliver(self, source: Source, lines: "list[bytes]") -> None:
+    def _plainly(self, source: Source, block: bytes) -> bool:
+        """A flood of lines none of which needs care is shown without a look at each, ten times as fast; False when one
+        needs it."""
+        if self.render is not as_text or self.redactor is not None or block.translate(None, PLAIN):
+            return False
+        lines = block.split(b"\n")
+        if len(max(lines, key=len)) > LINE_BYTES or b"##" in block or b'"jsonrpc"' in block or b"Content-L" in block:
+            return False
+        like = StrayWrite(source.kind, "", source.site, "", source.pid, source.program)
+        self.ledger.add_lines(like, lines)
+        lead = as_text(like).encode("utf-8", "backslashreplace")
+        shown, at = lead + block.replace(b"\n", b"\n" + lead) + b"\n", 0
+        while at < len(shown):
+            end = shown.rfind(b"\n", at, at + BATCH) + 1
+            self._show(shown[at:end])
+            at = end
+        return True
+
+    def _make_way(self) -> None:
+        """While frames flow: read less at once, and sleep. A thread that waits for the interpreter loses every race for
+        it against one that never does, and is let in after 5 ms only."""
+        frames, channel = self.guard.opened.frames, self.guard.channel
+        flow, self._frames = frames != self._frames, frames
+        if channel is not None:
+            channel.chunk = CHUNK // 4 if flow else CHUNK
+        if flow:
+            time.sleep(0.00005)
+
+    def _deliver(self, source: Source, block: bytes) -> None:
         strays: list[StrayWrite] = []
-        for line in lines:
+        for line in block.split(b"\n"):
             if MARK in line:
                 before, _, packed = line.partition(MARK)
                 stray = unpack(MARK + packed)
@@ -301,36 +335,22 @@ class Intake:
             strays.append(StrayWrite(source.kind, text, source.site, note, source.pid, source.program))
         self.record(strays)
 
-    def _python(self, line: bytes, site: "Any") -> StrayWrite:
+    def python(self, line: bytes, site: "Site | None") -> StrayWrite:
+        """The record of a line that Python code wrote at ``site``."""
         text = self._text(line)
-        named = "named" if site[4] in self.guard.settings.writers else "python"
-        note = self._note("main" if site[4] == "__main__" else named, text, site[4])
-        return StrayWrite("python", text, site, note)
+        module = site[4] if site is not None else ""
+        named = "named" if module in self.guard.settings.writers else "python"
+        return StrayWrite("python", text, site, self._note("main" if module == "__main__" else named, text, module))
 
     def _text(self, line: bytes) -> str:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")
         if "\r" in text:  # a progress bar that was redrawn: its last state
             text = text.rpartition("\r")[2]
-        return text if self.redactor is None else self._redacted(text)
-
-    def _redacted(self, text: str) -> str:
-        """A redactor that fails, or prints, withholds the text: it lets nothing out and breaks nothing."""
-        if getattr(self._local, "redacting", False):
-            return "[not shown: printed by the redact callable itself]"
-        self._local.redacting = True
-        try:
-            hidden: Any = self.redactor(text) if self.redactor is not None else text
-            return hidden if isinstance(hidden, str) else f"[not shown: redact returned a {type(hidden).__name__}]"
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            return f"[not shown: redact failed: {type(error).__name__}]"
-        finally:
-            self._local.redacting = False
+        return text if self.redactor is None else self.redactor(text)
 
     @staticmethod
     def _note(kind: str, text: str, module: str = "") -> str:
-        if not (text.startswith("Content-Length:") or (text.startswith("{") and '"jsonrpc"' in text[:400])):
+        if not text.startswith(("{", "Content-Length:")) or (text[0] == "{" and '"jsonrpc"' not in text[:400]):
             return ""
         return NOT_SEEN.format(*(part.format(module) for part in REMEDY[kind]))
 
@@ -369,9 +389,12 @@ class Intake:
 
     def _for_a_person(self, data: bytes, frame: "FrameType | None") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
-        if self._began() or self.guard.finished:
+        self.began = self._began() or self.guard.finished
+        if self.began or frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] not in HELP:
             return False
-        if not _is_help(frame):
+        from ._seldom import is_help
+
+        if not is_help(frame):
             return False
         self.guard.wire.pass_through(data)
         return True
@@ -381,18 +404,10 @@ class Intake:
         return guard.mode == "strict" and guard.role == "owner" and guard.pid == os.getpid() and self.ledger.total > 0
 
     def cut_off(self, error: BaseException) -> None:
-        """The pump cannot go on (a foreign hand closed its pipe): fd 1 goes straight to stderr from now on."""
-        guard, channel = self.guard, self.guard.channel
-        guard.channel = None
-        if _fd.identity(1) == guard.fd1:
-            _fd.point(guard.late_target, 1)
-        guard.fd1 = _fd.identity(1)
-        for source in list(channel.sources.values()) if channel is not None else ():
-            if _fd.identity(source.fd) == source.identity:
-                from ._seldom import hand_over
+        """The pump cannot go on."""
+        from ._seldom import cut_off
 
-                hand_over(source.fd, guard.late_target)  # children must not wait for a reader for ever
-        self.tell(f"the channel broke ({error}); fd 1 goes straight to stderr, unnamed, from now on")
+        cut_off(self.guard, error)
 
     # ---- unfinished lines
 
@@ -404,14 +419,14 @@ class Intake:
             if left > 0:
                 wait = left if wait is None else min(wait, left)
             elif self.tails.pop(key, None) is tail:
-                self.record([self._python(tail.take(), tail.site)])
+                self.record([self.python(tail.take(), tail.site)])
         return wait
 
     def flush_tails(self) -> None:
         for key in list(self.tails):
             tail = self.tails.pop(key, None)
             if tail is not None:
-                self.record([self._python(tail.take(), tail.site)])
+                self.record([self.python(tail.take(), tail.site)])
 
     def flushed(self) -> None:
         """sys.stdout.flush(): nothing to do while the pump lives; at the interpreter's own last flush, the verdict."""
@@ -420,24 +435,3 @@ class Intake:
         if self.guard.finished and sys.is_finalizing() and self._convicted() and not self.judged:
             self.judged = True  # raising here makes the interpreter exit with 120, after the user's files are flushed
             raise self.verdict or SystemExit(120)
-
-
-def _is_help(frame: "FrameType | None") -> bool:
-    """True for argparse's, optparse's or click's own help or version output (usage errors go to stderr)."""
-    if frame is None:
-        return False
-    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
-    if module in ("argparse", "optparse"):
-        return function in ("_print_message", "print_help", "print_version")
-    if str(module).removeprefix("typer._") == "click.utils" and frame.f_back is not None:  # typer brings its own copy
-        by = str(frame.f_back.f_globals.get("__name__")).removeprefix("typer._")
-        return by in ("click.core", "click.decorators") and frame.f_back.f_code.co_name in _HELPERS  # not secho, prompt
-    if str(module).startswith("rich."):  # typer formats its help with rich
-        step: FrameType | None = frame
-        for _ in range(40):
-            if step is None:
-                return False
-            if step.f_globals.get("__name__") == "typer.rich_utils":
-                return True
-            step = step.f_back
-    return False

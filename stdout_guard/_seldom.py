@@ -9,17 +9,56 @@ from .errors import GuardStateError, StrayWriteError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from types import FrameType
+    from typing import Any, NoReturn
 
     from ._guard import Guard
-    from ._ledger import StrayWrite
+    from ._report import Intake
 
 
-def refused(stray: "StrayWrite") -> StrayWriteError:
-    """The error that strict mode raises at the call site."""
+_HELPERS = ("callback", "show_help", "main", "parse_args", "print_help")
+
+
+def is_help(frame: "FrameType") -> bool:
+    """True for argparse's, optparse's or click's own help or version output (usage errors go to stderr)."""
+    module, function = frame.f_globals.get("__name__"), frame.f_code.co_name
+    if module in ("argparse", "optparse"):
+        return function in ("_print_message", "print_help", "print_version")
+    if str(module).removeprefix("typer._") == "click.utils" and frame.f_back is not None:  # typer brings its own copy
+        by = str(frame.f_back.f_globals.get("__name__")).removeprefix("typer._")
+        return by in ("click.core", "click.decorators") and frame.f_back.f_code.co_name in _HELPERS  # not secho, prompt
+    if str(module).startswith("rich."):  # typer formats its help with rich
+        step: FrameType | None = frame
+        for _ in range(40):
+            if step is None:
+                return False
+            if step.f_globals.get("__name__") == "typer.rich_utils":
+                return True
+            step = step.f_back
+    return False
+
+
+def refuse(intake: "Intake", data: bytes, frame: "FrameType | None") -> "NoReturn":
+    """Strict: record what was written, then raise at the call site."""
+    site = intake.sites.find(frame)
+    strays = [intake.python(line, site) for line in data.replace(b"\r\n", b"\n").rstrip(b"\n").split(b"\n")]
+    intake.record(strays)
+    stray = next((stray for stray in strays if stray.note), strays[0])
     note = stray.note or "stdout belongs to the protocol: print to sys.stderr, or write frames to guard.wire"
     shown = _report.cut(_report.escape(stray.text), 600)
-    return StrayWriteError(f"stray write to stdout at {stray.where}: {shown!r}; {note}", stray)
+    raise StrayWriteError(f"stray write to stdout at {stray.where}: {shown!r}; {note}", stray)
+
+
+def cut_off(guard: "Guard", error: BaseException) -> None:
+    """The pump cannot go on (a foreign hand closed its pipe): fd 1 goes straight to stderr from now on."""
+    channel, guard.channel = guard.channel, None
+    if _fd.identity(1) == guard.fd1:
+        _fd.point(guard.late_target, 1)
+    guard.fd1 = _fd.identity(1)
+    for source in list(channel.sources.values()) if channel is not None else ():
+        if _fd.identity(source.fd) == source.identity:
+            hand_over(source.fd, guard.late_target)  # children must not wait for a reader for ever
+    guard.intake.tell(f"the channel broke ({error}); fd 1 goes straight to stderr, unnamed, from now on")
 
 
 def too_late() -> GuardStateError:

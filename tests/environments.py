@@ -73,6 +73,7 @@ RECIPES = {
     ),
     "target": Recipe(("target-jsonl==0.1.4",)),
     "airbyte": Recipe(("airbyte-cdk==7.39.1",)),
+    "packagers": Recipe(("pyinstaller==6.22.3", "pex==2.105.2", "shiv==1.0.8")),
 }
 
 

@@ -7,7 +7,6 @@ from the marker, else the option, else the environment, else the ini file; the h
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +15,9 @@ import pytest
 if TYPE_CHECKING:
     from stdout_guard.testing.fixture import StdioServer
     from stdout_guard.testing.inprocess import Watch
+    from stdout_guard.testing.refused import Tripwire
 
+__tracebackhide__ = True
 MODES = ("strict", "redirect", "off")
 # setting: (option, environment variable, ini name)
 SETTINGS = {
@@ -31,6 +32,7 @@ MARKERS = (
 CAPTURING = {"capsys", "capsysbinary", "capfd", "capfdbinary", "capteesys"}
 _WATCH: pytest.StashKey[Watch] = pytest.StashKey()
 _TOLD: pytest.StashKey[int] = pytest.StashKey()
+_WIRE: pytest.StashKey[Tripwire] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -108,16 +110,35 @@ def _watch(item: pytest.Item) -> Watch | None:
 def _phase(item: pytest.Item, when: str) -> Generator[None, object, object]:
     watch = _watch(item)
     if watch is None:
-        return (yield)
+        return (yield from _wired(item, when))
     try:
         with watch.phase():
-            result = yield
+            result = yield from _wired(item, when)
     finally:
         lines = _news(item, watch)
         if lines:
             item.add_report_section(when, "stray writes to stdout", "\n".join(lines))
     if lines and watch.raising:
-        pytest.fail("stray writes to stdout (--stdout-guard=strict):\n" + "\n".join(lines), pytrace=False)
+        from stdout_guard.testing.inprocess import CURE
+
+        told = "\n".join(lines)
+        pytest.fail(f"stray writes to stdout (--stdout-guard=strict):\n{told}\n{CURE}", pytrace=False)
+    return result
+
+
+def _wired(item: pytest.Item, when: str) -> Generator[None, object, object]:
+    """Arm the test's tripwire, if it has one, for its own code: what fixtures and pytest do is no effect of a frame."""
+    wire = item.stash.get(_WIRE, None)
+    if wire is None or when != "call":
+        return (yield)
+    wire.arm()
+    try:
+        result = yield
+    finally:
+        wire.disarm()
+    if wire.events:
+        lines = "".join(f"\n  {event}: {what}" for event, what in wire.events)
+        pytest.fail(f"a refused frame must leave no trace outside the process, but there was:{lines}", pytrace=False)
     return result
 
 
@@ -192,47 +213,34 @@ def stray_writes(request: pytest.FixtureRequest) -> StrayWrites:
     return StrayWrites(watch)
 
 
-# ---- a server in a child process
+@pytest.fixture
+def tripwire(request: pytest.FixtureRequest) -> Tripwire:
+    """Fails the test when its code opens a socket or a file to write, or starts a process; ``events`` is what did."""
+    from stdout_guard.testing.refused import Tripwire
 
-_SERVER_KEYS = {"command", "framing", "protocol", "env", "cwd"}
+    return _item(request).stash.setdefault(_WIRE, Tripwire())
+
+
+# ---- a server in a child process
 
 
 @pytest.fixture
 def stdio_server(request: pytest.FixtureRequest) -> Iterator[StdioServer]:
     """A running server; when the test is over it is closed, read to its end and judged, and findings fail the test."""
-    from stdout_guard.testing.config import protocol
-    from stdout_guard.testing.fixture import StdioServer
-    from stdout_guard.testing.run import Server, name_of
+    from stdout_guard.testing.config import ConfigError
+    from stdout_guard.testing.fixture import StdioServer, server_of
 
     item = _item(request)
     marker = item.get_closest_marker("stdio_server")
     given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
     if marker is not None and marker.args:
         given["command"] = marker.args[0]
-    unknown = sorted(set(given) - _SERVER_KEYS)
-    if unknown:
-        raise pytest.UsageError(
-            f"stdio_server: no argument {unknown[0]!r}; there are {', '.join(sorted(_SERVER_KEYS))}"
-        )
-    command = given.get("command") or setting(request.config, "command")[0]
-    if not command:
-        raise pytest.UsageError(
-            "stdio_server: no command; give @pytest.mark.stdio_server(command=...), --stdout-guard-command, "
-            "STDOUT_GUARD_COMMAND or ini stdout_guard_command"
-        )
-    words: list[str] = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
-    server = StdioServer(
-        Server(
-            name=name_of(words),
-            command=tuple(words),
-            protocol=protocol(
-                given.get("protocol", "lsp" if given.get("framing") == "content-length" else "mcp"),
-                given.get("framing"),
-            ),
-            env=dict(given.get("env") or {}),
-            cwd=None if given.get("cwd") is None else str(given["cwd"]),
-        )
-    )
+    given.setdefault("command", setting(request.config, "command")[0])
+    try:
+        settings = server_of(given)
+    except ConfigError as error:
+        raise pytest.UsageError(f"stdio_server: {error}") from error
+    server = StdioServer(settings)
     try:
         yield server
     finally:

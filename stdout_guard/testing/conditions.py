@@ -44,12 +44,7 @@ class Condition:
 
 # Without a stderr the first descriptor that the server opens gets the number 2: it says nothing about merging then.
 CLOSED = 'exec "$@" 2>&-'
-
-
-def _shell(redirection: str) -> tuple[str, ...]:
-    return ("/bin/sh", "-c", f'exec "$@" {redirection}', "sh")
-
-
+MERGED = 'exec "$@" 2>&1'
 _VERBOSE = {
     "DEBUG": "*",
     "VERBOSE": "1",
@@ -144,7 +139,7 @@ _TABLE = (
     Condition(
         "merged",
         "a wrapper with 2>&1: what a client would be sent by a supervisor that merges the streams",
-        wrap=_shell("2>&1"),
+        wrap=("/bin/sh", "-c", MERGED, "sh"),
         answers="optional",
         exits="any",
         advisory=True,

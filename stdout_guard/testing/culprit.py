@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from stdout_guard.testing.protocols import Json, mapping
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
-from stdout_guard.testing.verdicts import Outcome, Problem
+from stdout_guard.testing.verdicts import Outcome
 
 PACKAGE = Path(__file__).resolve().parent.parent
 WIRE = "_STDOUT_GUARD_WITNESS_WIRE"

@@ -17,6 +17,8 @@ from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import Json, Protocol
 
 _HEADER = re.compile(rb"content-length:[ \t]*(\d{1,9})[^\r\n]*(?:\r?\n[^\r\n]+)*\r?\n\r?\n", re.IGNORECASE)
+SLOW = 1.6  # how much longer a call may be idle than a request of the protocol's own
+IGNORED = 1.0  # seconds of idleness for what was ignored before
 _SERVER_ERROR = {"code": -32601, "message": "the release gate offers no such method"}
 
 
@@ -94,16 +96,21 @@ def _key(identifier: object) -> tuple[str, object]:
 
 
 class Dialogue:
-    """Speak ``protocol`` with ``process``. ``sent`` holds what was well-formed of what was sent."""
+    """Speak ``protocol`` with ``process``. ``sent`` holds what was well-formed of what was sent.
 
-    def __init__(self, process: ServerProcess, protocol: Protocol) -> None:
+    ``ignored`` names methods that an earlier run left unanswered: their answers are awaited for a short while only.
+    """
+
+    def __init__(self, process: ServerProcess, protocol: Protocol, ignored: frozenset[str] = frozenset()) -> None:
         self.process = process
         self.protocol = protocol
+        self._ignored = ignored
+        self._fences = True
         self.sent = bytearray()
         self.marks: list[Mark] = []
         self.messages: list[Message] = []
         self._answers: dict[tuple[str, object], Message] = {}
-        self._requests: dict[int, str] = {}
+        self._requests: dict[int | str, str] = {}
         self._asked: list[Json] = []
         self._scanner = Scanner(protocol.framing == "content-length")
         self._chunk = 0
@@ -126,20 +133,30 @@ class Dialogue:
         """Send a notification."""
         return self.write(self.encode(_message(method, params)))
 
-    def request(self, method: str, params: Json | None = None, timeout: float | None = None) -> Message | None:
-        """Send a request and await its answer; None when none came in time, or the server is gone."""
+    def request(
+        self, method: str, params: Json | None = None, timeout: float | None = None, *, slow: bool = False
+    ) -> Message | None:
+        """Send a request and await its answer; None when none came in time, or the server is gone.
+
+        ``slow`` is for work that may take a while: a server that waits for a clock or a network is not idle then.
+        """
         self._number += 1
         identifier = self._number
         self._requests[identifier] = method
         self.write(self.encode({**_message(method, self.protocol.params(params)), "id": identifier}))
-        return self.await_answer(identifier, timeout)
+        return self.await_answer(identifier, timeout, slow=slow)
 
-    def await_answer(self, identifier: object, timeout: float | None = None) -> Message | None:
+    def await_answer(
+        self, identifier: int | str, timeout: float | None = None, *, slow: bool = False
+    ) -> Message | None:
         """Wait for the answer to a request that was sent."""
         limits = self.process.limits
         seconds = limits.answer if timeout is None else timeout
+        quiet = limits.quiet * (SLOW if slow else 1)
+        if self._requests.get(identifier) in self._ignored:
+            quiet = min(quiet, IGNORED)
         while True:
-            self.process.wait_for(lambda: self._arrived(identifier), seconds, limits.quiet)
+            self.process.wait_for(lambda: self._arrived(identifier), seconds, quiet, sleep_is_work=slow)
             if not self._serve():
                 return self._answers.get(_key(identifier))
 
@@ -182,8 +199,16 @@ class Dialogue:
         return bool(asked)
 
     def fence(self) -> bool:
-        """Whether everything the server wrote so far has been read (where the protocol has a fence)."""
-        return self.protocol.fence is None or self.request(*self.protocol.fence) is not None
+        """Whether everything the server wrote so far has been read (where the protocol has a fence).
+
+        A server that left one fence unanswered is not asked again: then it must be at rest.
+        """
+        if self.protocol.fence is None:
+            return True
+        if self._fences:
+            self._fences = self.request(*self.protocol.fence) is not None
+            return self._fences
+        return self.process.rest(self.process.limits.quiet)
 
     @contextmanager
     def step(self, name: str, *, fenced: bool = True) -> Generator[None]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from stdout_guard.testing.verdicts import Outcome, Problem
+from stdout_guard.testing.records import Problem
+from stdout_guard.testing.verdicts import Outcome
 
 _NOTIFIED = "never answer a notification; an answer has the id of its request, also when it is an error"
 _REFUSE = "refuse it before anything runs: framing, JSON, shape, schema, authorisation, in this order"
@@ -80,7 +81,10 @@ def imported_only(command: tuple[str, ...]) -> tuple[str, int] | None:
 SUMMARY: tuple[tuple[Callable[[Problem], bool], str], ...] = (
     (lambda p: p.code == "merged-streams", "merged: stderr arrives on stdout"),
     (lambda p: p.code == "unflushed", "unflushed: answers wait in a buffer"),
-    (lambda p: p.check in ("framing", "shape"), "dirty: something other than the protocol is on stdout"),
+    (
+        lambda p: p.check in ("framing", "shape") and p.code != "merged-streams",
+        "dirty: something other than the protocol is on stdout",
+    ),
     (lambda p: p.check == "effects", "unsafe: a refused request was executed"),
     (lambda p: p.check == "session" and p.code != "unflushed", "confused: requests and answers do not pair"),
     (lambda p: p.check == "exit", "does not end well"),
@@ -89,10 +93,11 @@ SUMMARY: tuple[tuple[Callable[[Problem], bool], str], ...] = (
 
 def summary(outcome: Outcome) -> str:
     """The outcome in a few plain words."""
-    words = [text for test, text in SUMMARY if any(test(problem) for problem in outcome.problems)]
+    found = outcome.problems or outcome.told
+    words = [text for test, text in SUMMARY if any(test(problem) for problem in found)]
     if outcome.untested:
         dies = "exited before answering" in outcome.untested
         words.append(
             "dies at start" if dies else "silent" if "no answer" in outcome.untested else "could not be tested"
         )
-    return "; ".join(words) or "clean"
+    return ("told only: " if outcome.told else "") + ("; ".join(words) or "clean")

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing import culprit, explain, gate, text
 from stdout_guard.testing.conditions import CONDITIONS, Condition
-from stdout_guard.testing.config import Plan, choose
+from stdout_guard.testing.config import ConfigError, Plan, choose, protocol
 from stdout_guard.testing.dialogue import Message
 from stdout_guard.testing.protocols import Json, mapping
-from stdout_guard.testing.run import Server, opened
+from stdout_guard.testing.run import Server, name_of, opened
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.steps import STEPS, Session
 from stdout_guard.testing.verdicts import Outcome, evaluate
 
+__tracebackhide__ = True  # pytest shows the line of the test
+_KEYS = {"command", "framing", "protocol", "env", "cwd"}
+
 
 class NoAnswer(StdoutGuardError):
     """A request was not answered; the text holds what the server did instead."""
+
+
+def server_of(given: Mapping[str, Any]) -> Server:
+    """The server that the marker's arguments describe. Raises ConfigError naming what is wrong and what there is."""
+    unknown = sorted(set(given) - _KEYS)
+    if unknown:
+        raise ConfigError(f"no argument {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+    command: Any = given.get("command")
+    if not command:
+        raise ConfigError(
+            "no command; give @pytest.mark.stdio_server(command=...), --stdout-guard-command, STDOUT_GUARD_COMMAND "
+            "or ini stdout_guard_command"
+        )
+    words: list[str] = shlex.split(command) if isinstance(command, str) else [os.fspath(word) for word in command]
+    framing = given.get("framing")
+    name = given.get("protocol") or ("lsp" if framing == "content-length" else "mcp")
+    return Server(
+        name=name_of(words),
+        command=tuple(words),
+        protocol=protocol(name, framing),
+        env=dict(given.get("env") or {}),
+        cwd=None if given.get("cwd") is None else str(given["cwd"]),
+    )
 
 
 class StdioServer:
@@ -35,7 +64,11 @@ class StdioServer:
         assert self._run.session is not None
         self.session: Session = self._run.session
         if self.session.dialogue.protocol.opening is not None:
-            self._step("handshake")
+            try:
+                self._step("handshake")
+            except NoAnswer:
+                self._process.finish(grace=0.0)
+                raise
 
     def _step(self, name: str) -> None:
         try:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from stdout_guard.testing import explain
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.config import Expected, Plan
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
 from stdout_guard.testing.steps import chosen_calls
-from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem, Status, evaluate
+from stdout_guard.testing.verdicts import CHECKS, Outcome, Status, evaluate
 
 Progress = Callable[[str, int, int], None]
 EXIT_STATUS: dict[Status, int] = {"clean": 0, "broken": 1, "untested": 3}
@@ -92,6 +93,7 @@ def _conditions(server: Server, conditions: Sequence[Condition], jobs: int, prog
         if outcomes[-1].status == "untested" and not outcomes[-1].problems:
             why = f"not run, because the plain run could not be tested: {outcomes[-1].untested}"
             return outcomes + [_unrun(server, condition, why) for condition in rest]
+        server = replace(server, ignored=_ignored(outcomes[-1]))
     if not rest:
         return outcomes
     from concurrent.futures import ThreadPoolExecutor
@@ -125,9 +127,17 @@ def _judged(server: Server, condition: Condition, patient: bool = False) -> list
     return outcomes
 
 
+def _ignored(outcome: Outcome) -> frozenset[str]:
+    """The methods that a living server left unanswered: the other conditions wait for them less long."""
+    session = outcome.run.session
+    if session is None or session.ended_in:
+        return frozenset()
+    return frozenset((*session.unanswered, *session.dialogue.unanswered()))
+
+
 def _silent_and_alive(outcome: Outcome) -> bool:
     session = outcome.run.session
-    return outcome.status == "untested" and session is not None and not session.ended_in and not outcome.run.stdout
+    return outcome.status == "untested" and session is not None and not session.ended_in and bool(session.unanswered)
 
 
 def _unrun(server: Server, condition: Condition, why: str) -> Outcome:
@@ -151,7 +161,7 @@ def _take_expected(outcomes: Sequence[Outcome], expected: Sequence[Expected]) ->
         failing = {problem.check for problem in kept}
         for check_name, verdict in outcome.verdicts.items():
             if verdict == "fail" and check_name not in failing:
-                outcome.verdicts[check_name] = "pass"
+                outcome.verdicts[check_name] = "told"
     return [one for one in expected if one not in met]
 
 

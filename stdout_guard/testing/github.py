@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from stdout_guard.testing import explain
 from stdout_guard.testing.gate import ServerResult
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.safe import Redactor, cut
 from stdout_guard.testing.text import headline, safe
-from stdout_guard.testing.verdicts import Problem
 
 MOST = 10  # annotations GitHub shows for one step
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from stdout_guard.testing import corpus
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.happenings import is_result, status_text
 from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import RunError, Server, opened
-from stdout_guard.testing.verdicts import status_text
 
 FENCE = "stdout-guard-fence"
 QUIET = 1.0  # seconds without any work, after which nothing more will be answered
@@ -85,7 +85,7 @@ def _try(server: Server, case: corpus.Case, call: Call | None) -> Answered:
         ending = process.finish()
         dialogue.answer_to(None)
     answers = [m for m in dialogue.messages if "method" not in m.content and m.content.get("id") not in ("init", FENCE)]
-    results = Counter(repr(answer.content.get("id")) for answer in answers if _is_result(answer))
+    results = Counter(repr(answer.content.get("id")) for answer in answers if is_result(answer))
     executed = bool(results - _allowed(case))
     words = [_told(answer) for answer in answers] or ["no answer"]
     if gone:
@@ -122,12 +122,7 @@ def _allowed(case: corpus.Case) -> Counter[str]:
     return found
 
 
-def _is_result(answer: Message) -> bool:
-    result = answer.content.get("result")
-    return result is not None and mapping(result).get("isError") is not True
-
-
 def _told(answer: Message) -> str:
     if "error" in answer.content:
         return f"error {mapping(answer.content['error']).get('code')}"
-    return "a result" if _is_result(answer) else "a result that says isError"
+    return "a result" if is_result(answer) else "a result that says isError"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from stdout_guard import _stream
 from stdout_guard._ledger import CallSites, StrayWrite
 from stdout_guard._stream import StrayRaw, hook, text_over
 from stdout_guard.errors import StrayWriteError
@@ -26,7 +27,10 @@ from stdout_guard.testing.scratch import Child, program_of, scratch
 if TYPE_CHECKING:
     from stdout_guard._ledger import Site
 
+__tracebackhide__ = True  # pytest shows the line that wrote, not how it was caught
+setattr(_stream, "__tracebackhide__", True)  # noqa: B010
 MARK = b"\x1estdout-guard-test\x1f"  # opens the record of a forked worker on descriptor 1
+CURE = "print to sys.stderr, or let this test write: @pytest.mark.allow_stray_writes('the reason')"
 _STDOUT_ARGUMENT = 4  # of subprocess.Popen: place of stdout among the positional ones
 
 
@@ -180,7 +184,7 @@ class Watch:
 
     def _refuse(self, data: bytes, site: Site) -> None:
         stray = self._add(data.rstrip(b"\n"), site)
-        raise StrayWriteError(f"stray write to stdout at {told(stray)}; print to sys.stderr instead", stray)
+        raise StrayWriteError(f"stray write to stdout at {told(stray)}; {CURE}", stray)
 
     # ---- descriptor 1 and children
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from stdout_guard.testing import explain
 from stdout_guard.testing.gate import ServerResult, status
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.text import headline
-from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem
+from stdout_guard.testing.verdicts import CHECKS, Outcome
 
 SCHEMA_VERSION = 1
 HEAD = 256  # bytes of a raw line given as base64
@@ -59,11 +60,13 @@ def outcome_report(outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
         "summary": explain.summary(outcome),
         "couldNotTest": None if outcome.untested is None else redactor.text(outcome.untested),
         "verdicts": outcome.verdicts,
+        "notTested": {check: redactor.text(why) for check, why in outcome.reasons.items() if _open(outcome, check)},
         "problems": [problem_report(problem, redactor) for problem in outcome.problems],
         "expected": [
             {**problem_report(problem, redactor), "reason": redactor.text(reason)}
             for problem, reason in outcome.expected
         ],
+        "toldOnly": [problem_report(problem, redactor) for problem in outcome.told],
         "notes": [redactor.text(note) for note in outcome.notes],
         "seconds": round(run.seconds, 3),
         "steps": [
@@ -81,6 +84,10 @@ def outcome_report(outcome: Outcome, redactor: Redactor) -> dict[str, Any]:
         "stdoutBytes": len(run.stdout) + run.lost,
         "stderr": redactor.lines(run.stderr),
     }
+
+
+def _open(outcome: Outcome, check: str) -> bool:
+    return outcome.verdicts[check] == "untested"
 
 
 def problem_report(problem: Problem, redactor: Redactor) -> dict[str, Any]:

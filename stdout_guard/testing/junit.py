@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stdout_guard.testing.gate import ServerResult
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.safe import Redactor, plain
 from stdout_guard.testing.text import culprit_line, headline
-from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem
+from stdout_guard.testing.verdicts import CHECKS, Outcome
 
 Attachments = Mapping[int, Sequence[str]]  # id() of an outcome's run: paths of its artefacts
 
@@ -78,13 +79,18 @@ def _case(
     if problems:
         body = "\n".join(_lines(problem, redactor) for problem in problems)
         _verdict(case, "failure", problems[0].code, headline(problems[0], redactor), body)
+    elif verdict == "untested" and outcome.untested is None and outcome.run.session is not None:
+        ET.SubElement(case, "skipped", message=plain(redactor.text(f"not tested: {outcome.reasons.get(check, '')}")))
     elif verdict == "untested":
         _verdict(case, "error", "untested", redactor.text(outcome.untested or "could not be tested"), "")
+    elif verdict == "told" and outcome.told:
+        told = next(problem for problem in outcome.told if problem.check == check)
+        ET.SubElement(case, "skipped", message=plain(f"told only: {headline(told, redactor)}"))
     expected = [f"expected failure {p.code}: {redactor.text(why)}" for p, why in outcome.expected if p.check == check]
     out = [*expected, *(f"[[ATTACHMENT|{plain(path)}]]" for path in attached)]
     if out:
         ET.SubElement(case, "system-out").text = plain("\n".join(out))
-    if (problems or verdict == "untested") and run.stderr:
+    if (problems or (verdict == "untested" and outcome.untested)) and run.stderr:
         ET.SubElement(case, "system-err").text = redactor.lines(run.stderr)
 
 

@@ -122,15 +122,18 @@ class ServerProcess:
             os.close(self._stdin)
             self._stdin = None
 
-    def wait_for(self, found: Callable[[], T | None], timeout: float, quiet: float | None = None) -> T | None:
+    def wait_for(
+        self, found: Callable[[], T | None], timeout: float, quiet: float | None = None, *, sleep_is_work: bool = False
+    ) -> T | None:
         """Call ``found`` after each arrival until it answers; None at end of file, deadline or ``quiet`` idleness.
 
         Idle means: for ``quiet`` seconds the group used no processor time, had taken all of its input, and wrote
         nothing to stdout. A slow start (imports, a busy machine) is therefore not idle. ``was_idle`` says how it was.
+        With ``sleep_is_work`` nor is a server whose first thread waits for a clock or a network.
         """
         deadline = time.monotonic() + timeout
         self.was_idle = False
-        idle = proc.Idleness(self.pid, self._stdin)
+        idle = proc.Idleness(self.pid, self._stdin, sleep_is_work)
         look = 0.25 if quiet is None else min(max(quiet / 8, 0.02), 0.25)  # seconds
         with self._capture.changed:
             while True:

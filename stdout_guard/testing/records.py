@@ -1,4 +1,4 @@
-"""What is kept of a process: its chunks with their times, its streams, its end; and how long each wait may be."""
+"""What is kept of a process: its chunks, streams and end, how long each wait may be, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -62,3 +62,20 @@ class Stream:
     def bytes(self) -> bytes:
         """All that was kept."""
         return b"".join(chunk.data for chunk in self.chunks)
+
+
+@dataclass
+class Problem:
+    """One thing that is wrong. ``line`` counts from 1, ``offset`` in bytes from 0; ``step`` is when the bytes came."""
+
+    check: str
+    code: str
+    why: str
+    line: int | None = None
+    offset: int | None = None
+    raw: bytes | None = None
+    step: str | None = None
+    source: str = ""
+    culprits: list[str] = field(default_factory=list[str])
+    blame: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    advice: str = ""

@@ -27,7 +27,8 @@ class Server:
 
     ``env`` is laid over the gate's own environment (``None`` unsets). ``effects`` are paths that must not change while
     refused lines are sent. ``exits`` are the exit statuses that are right after end of input. ``isolated`` leaves out
-    the variables through which a checkout could be imported.
+    the variables through which a checkout could be imported. ``ignored`` are methods that an earlier run left
+    unanswered.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Server:
     exits: tuple[int, ...] = (0,)
     limits: Limits = field(default_factory=Limits)
     isolated: bool = False
+    ignored: frozenset[str] = frozenset()
 
 
 def name_of(command: Sequence[str]) -> str:
@@ -179,7 +181,7 @@ def start(run: Run, wire_variable: str | None = None) -> ServerProcess | None:
     except (OSError, ValueError) as error:
         run.error = f"the command could not be started: {error}"
         return None
-    run.session = Session(Dialogue(process, server.protocol), server.calls, server.effects)
+    run.session = Session(Dialogue(process, server.protocol, server.ignored), server.calls, server.effects)
     return process
 
 

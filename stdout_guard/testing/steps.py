@@ -6,7 +6,6 @@ A step may take a number of seconds behind a colon (``idle:4``). Users add a ver
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,8 @@ _SAFE_VERBS = {
 }  # fmt: skip
 _RISKY_VERBS = {"add", "create", "delete", "drop", "kill", "remove", "reset", "run", "send", "set", "stop", "write"}
 
+CHOOSE = "choose one (--call 'NAME={...}')"
+
 
 class SessionOver(Exception):
     """The server is gone or silent: the rest of the script has nobody to talk to."""
@@ -29,7 +30,10 @@ class SessionOver(Exception):
 
 @dataclass
 class Session:
-    """One run of a script: what was asked for, and what was learnt on the way."""
+    """One run of a script: what was asked for, and what was learnt on the way.
+
+    ``called`` says whether the first well-formed call got a result: only then would a malformed one show.
+    """
 
     dialogue: Dialogue
     calls: Sequence[Call] = ()
@@ -42,16 +46,18 @@ class Session:
     touched: tuple[str, ...] = ()
     hostile: list[bytes] = field(default_factory=list[bytes])
     closed_after_hostile: bool = False
+    alive_after_hostile: bool = False
+    called: bool = False
     ended_in: str | None = None
     replay: bytes = b""
     idle: bool = False
+    ending: Ending | None = None
+    asked_to_end: float = 0.0  # seconds since the start
 
     def give_up(self, method: str) -> None:
         """No answer came; ``idle`` says whether the server had nothing left to do by then."""
         self.unanswered.append(method)
         self.idle = self.dialogue.process.was_idle
-
-    ending: Ending | None = None
 
 
 def handshake(session: Session, _: float) -> None:
@@ -93,11 +99,13 @@ def call(session: Session, _: float) -> None:
     """Call what the user chose, or the first tool that looks safe."""
     chosen = chosen_calls(session)
     if not chosen and session.dialogue.protocol.calling is not None:
-        session.notes.append("no tool was called: none looks safe without arguments; choose one (--call 'NAME={...}')")
-    for one in chosen:
+        session.notes.append(f"no tool was called: none looks safe without arguments; {CHOOSE}")
+    for number, one in enumerate(chosen):
         with session.dialogue.step(f"call {one.name}"):
-            answer = _ask(session, *session.dialogue.protocol.calls(one.name, one.arguments))
-        if answer is not None and ("error" in answer.content or _result(answer).get("isError")):
+            answer = _ask(session, *session.dialogue.protocol.calls(one.name, one.arguments), slow=True)
+        worked = "error" not in answer.content and not _result(answer).get("isError")
+        session.called |= worked and number == 0
+        if not worked:
             session.notes.append(f"the call of {one.name!r} was answered with an error")
 
 
@@ -111,7 +119,8 @@ def hostile(session: Session, _: float) -> None:
     with dialogue.step(HOSTILE_STEP, fenced=False):
         for line in session.hostile:
             dialogue.write(line, well_formed=False)
-        if not dialogue.fence():
+        session.alive_after_hostile = dialogue.fence()
+        if not session.alive_after_hostile:
             session.closed_after_hostile = dialogue.process.stdout.eof or not dialogue.process.running
             if not session.closed_after_hostile:
                 session.give_up("the first request after the hostile lines")
@@ -202,21 +211,22 @@ def _looks_safe(tool: Json) -> bool:
     return bool(words & _SAFE_VERBS) and not words & _RISKY_VERBS
 
 
-def _ask(session: Session, method: str, params: Json | None) -> Message | None:
-    answer = session.dialogue.request(method, params)
+def _ask(session: Session, method: str, params: Json | None, *, slow: bool = False) -> Message:
+    answer = session.dialogue.request(method, params, slow=slow)
     if answer is None:
         session.give_up(method)
         raise SessionOver
     return answer
 
 
-def _result(answer: Message | None) -> Json:
-    return {} if answer is None else mapping(answer.content.get("result"))
+def _result(answer: Message) -> Json:
+    return mapping(answer.content.get("result"))
 
 
 def _finish(session: Session, step: str, first: signal.Signals | None) -> None:
     process = session.dialogue.process
-    began = time.monotonic()
+    session.dialogue.answer_to(None)  # what came until now came before the end of input
+    session.asked_to_end = process.elapsed
     session.ending = process.finish(first=first)
     session.dialogue.answer_to(None)
-    session.dialogue.marks.append(Mark(step, process.stdout.size, time.monotonic() - began))
+    session.dialogue.marks.append(Mark(step, process.stdout.size, process.elapsed - session.asked_to_end))

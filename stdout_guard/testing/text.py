@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from stdout_guard.testing import explain
 from stdout_guard.testing.gate import ServerResult
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.safe import Redactor, cut, plain, quote
-from stdout_guard.testing.verdicts import CHECKS, Outcome, Problem
+from stdout_guard.testing.verdicts import CHECKS, Outcome
 
 WIDTH = 14
 SHOWN = 10  # problems shown for one condition
@@ -47,7 +49,7 @@ def _server(result: ServerResult, redactor: Redactor) -> Iterator[str]:
     if result.packaging:
         yield safe(redactor, f"  could not be tested: {result.packaging}")
         return
-    seen: dict[tuple[object, ...], str] = {}
+    seen: dict[object, str] = {}
     for outcome in result.outcomes:
         yield from _outcome(outcome, redactor, seen)
     for name in result.plan.skipped:
@@ -59,32 +61,38 @@ def _server(result: ServerResult, redactor: Redactor) -> Iterator[str]:
         yield safe(redactor, f"  corpus {line}")
     if result.corpus_executed:
         yield f"  corpus: {len(result.corpus_executed)} of {len(result.corpus)} refused frames were executed"
-    yield from _contract(result)
+    yield from _contract(result, redactor)
 
 
-def _outcome(outcome: Outcome, redactor: Redactor, seen: dict[tuple[object, ...], str]) -> Iterator[str]:
+def _outcome(outcome: Outcome, redactor: Redactor, seen: dict[object, str]) -> Iterator[str]:
     run = outcome.run
     name = run.condition.name + (f" #{run.number}" if run.condition.runs > 1 else "")
-    yield safe(redactor, f"  {name:<{WIDTH}} {outcome.status}: {explain.summary(outcome)} ({run.seconds:.1f} s)")
+    summary = explain.summary(outcome)
+    told = summary if outcome.told or summary == outcome.status else f"{outcome.status}: {summary}"
+    yield safe(redactor, f"  {name:<{WIDTH}} {told} ({run.seconds:.1f} s)")
     yield f"      teaches: {run.condition.teaches}"
     if outcome.untested:
         yield safe(redactor, f"      could not be tested: {outcome.untested}")
-    shown = 0
+    shown, again = 0, Counter[str]()
     for problem in outcome.problems:
         key = (problem.code, problem.raw, problem.why if problem.raw is None else "")
         if key in seen:
-            yield safe(redactor, f"      {problem.code}: the same as under {seen[key]}")
+            again[f"{problem.code}: the same {'again' if seen[key] == name else f'as under {seen[key]}'}"] += 1
             continue
         seen[key] = name
         shown += 1
         if shown <= SHOWN:
             yield from _problem(problem, redactor)
+    for words, times in again.items():
+        yield safe(redactor, f"      {words}" + (f" ({times} times)" if times > 1 else ""))
     if shown > SHOWN:
         yield f"      ... and {shown - SHOWN} more"
     for problem, reason in outcome.expected:
         yield safe(redactor, f"      expected failure {problem.code}: {reason}")
     for note in dict.fromkeys(outcome.notes):
-        yield safe(redactor, f"      note: {cut(note)}")
+        if note not in seen:  # each note once, where it came up first
+            seen[note] = name
+            yield safe(redactor, f"      note: {cut(note)}")
     if (outcome.untested or shown) and run.stderr:
         yield from _stderr(run.stderr, redactor)
 
@@ -108,9 +116,15 @@ def _stderr(data: bytes, redactor: Redactor) -> Iterator[str]:
         yield f"        | {cut(line, 300)}"
 
 
-def _contract(result: ServerResult) -> Iterator[str]:
-    """Each check by name, over all conditions."""
+WORDS = {"pass": "pass", "fail": "fail", "told": "told only", "untested": "not tested", "not asked": "not asked"}
+
+
+def _contract(result: ServerResult, redactor: Redactor) -> Iterator[str]:
+    """Each check by name, over all conditions: passed where one run at least gave it occasion to fail."""
     for check, meaning in CHECKS.items():
         verdicts = [outcome.verdicts[check] for outcome in result.outcomes]
-        worst = next((one for one in ("fail", "untested", "pass") if one in verdicts), "not asked")
-        yield f"  [{worst}] {check}: {meaning}"
+        order = ("fail", *(["untested"] if result.status == "untested" else []), "pass", "untested", "told")
+        worst = next((one for one in order if one in verdicts), "not asked")
+        why = [outcome.reasons.get(check) for outcome in result.outcomes if outcome.verdicts[check] == "untested"]
+        reason = f" ({why[0]})" if worst == "untested" and why and why[0] else ""
+        yield safe(redactor, f"  [{WORDS[worst]}] {check}: {meaning}{reason}")

@@ -1,56 +1,41 @@
 """From a run to verdicts: five checks, each with its own, never one for all.
 
-The wire is judged whatever the exit status; a clean wire with a bad exit is not a dirty wire; and what could not be
-tested is never called clean.
+The wire is judged whatever the exit status; a clean wire with a bad exit is not a dirty wire; what could not be tested
+is never called clean, and a check that was not exercised is never called passed.
 """
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stdout_guard.testing import wirecheck
-from stdout_guard.testing.conditions import CLOSED
-from stdout_guard.testing.dialogue import Message
-from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP, can_be_hostile
-from stdout_guard.testing.protocols import mapping
+from stdout_guard.testing import happenings, wirecheck
+from stdout_guard.testing.hostile import can_be_hostile
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.steps import Session
+from stdout_guard.testing.steps import CHOOSE, Session, chosen_calls
 
-Verdict = Literal["pass", "fail", "untested", "not asked"]
+# told: found, and told only; untested: never exercised in this run; not asked: no part of its script
+Verdict = Literal["pass", "fail", "told", "untested", "not asked"]
 Status = Literal["clean", "broken", "untested"]
 CHECKS = {
     "framing": "contract 1: every complete line is UTF-8 and one JSON value",
     "shape": "contract 2: every value is a message allowed in this direction",
     "effects": "contract 3: nothing runs before framing, JSON, protocol, schema and authorisation have passed",
-    "session": "session: each request is answered once and in time, and nothing else is",
-    "exit": "exit: the server ends by itself, with the right status, and lets the wire go",
+    "session": "each request is answered once and in time, and nothing else is",
+    "exit": "the server ends by itself, with the right status, and lets the wire go",
 }
 
 
 @dataclass
-class Problem:
-    """One thing that is wrong. ``line`` counts from 1, ``offset`` in bytes from 0; ``step`` is when the bytes came."""
-
-    check: str
-    code: str
-    why: str
-    line: int | None = None
-    offset: int | None = None
-    raw: bytes | None = None
-    step: str | None = None
-    source: str = ""
-    culprits: list[str] = field(default_factory=list[str])
-    blame: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    advice: str = ""
-
-
-@dataclass
 class Outcome:
-    """A run and what was found; ``untested`` says why it could not be judged, if so."""
+    """A run and what was found.
+
+    ``untested`` says why the run could not be judged, if so; ``reasons`` why a single check could not be. ``told`` are
+    findings that do not count: those of an advisory condition.
+    """
 
     run: Run
     problems: list[Problem]
@@ -58,6 +43,8 @@ class Outcome:
     verdicts: dict[str, Verdict]
     untested: str | None = None
     expected: list[tuple[Problem, str]] = field(default_factory=list[tuple[Problem, str]])
+    reasons: dict[str, str] = field(default_factory=dict[str, str])
+    told: list[Problem] = field(default_factory=list[Problem])
 
     @property
     def status(self) -> Status:
@@ -72,157 +59,60 @@ def evaluate(run: Run) -> Outcome:
     session = run.session
     if session is None:
         return Outcome(run, [], [], dict.fromkeys(CHECKS, "untested"), run.error or "it was not run")
-    wire, notes = wirecheck.problems(run)
-    problems = [Problem(**vars(found)) for found in wire]
+    problems, notes = wirecheck.problems(run)
     judged = {problem.offset for problem in problems}
-    problems += [problem for problem in _unasked(run, session) if problem.offset not in judged]
-    problems += [*_merged(run, session), *_answers(run, session), *_effects(run, session)]
-    untested = _untested(run, session)
+    problems += [problem for problem in happenings.unasked(run, session) if problem.offset not in judged]
+    problems += [
+        *happenings.merged(run, session), *happenings.answers(run, session), *happenings.effects(session)
+    ]  # fmt: skip
+    untested = happenings.untested(run, session)
     blocked = any(problem.code == "blocked-on-stderr" for problem in problems)  # then it cannot leave either
-    ending = list(_ending(run, session)) if untested is None and not blocked else []
-    problems += ending
+    if untested is None and not blocked:
+        problems += happenings.ending(run, session)
     notes += session.notes
     if session.closed_after_hostile:
         notes.append("the session ended with the hostile lines (a server may close after what it refuses)")
     if untested is not None and run.condition.answers == "optional":
         notes.append(f"{untested} (allowed here)")
         untested = None
+    told: list[Problem] = []
     if run.condition.advisory:
-        found = Counter((problem.check, problem.code) for problem in problems)
+        told, problems, untested = problems, [], None
+        found = Counter((problem.check, problem.code) for problem in told)
         notes += [f"{check}/{code}: {number} times, told only" for (check, code), number in found.items()]
-        problems, untested = [], None
-    return Outcome(run, problems, notes, _verdicts(run, problems, untested is not None), untested)
+    reasons = dict.fromkeys(CHECKS, untested) if untested else _unexercised(run, session, blocked)
+    verdicts = _verdicts(run, problems, told, reasons)
+    return Outcome(run, problems, notes, verdicts, untested, reasons=reasons, told=told)
 
 
-def _verdicts(run: Run, problems: list[Problem], untested: bool) -> dict[str, Verdict]:
-    failed = {problem.check for problem in problems}
+def _verdicts(
+    run: Run, problems: Sequence[Problem], told: Sequence[Problem], reasons: Mapping[str, str]
+) -> dict[str, Verdict]:
+    """The verdict of each check: the first rule that fits."""
+    script = run.condition.script
     asked = {"framing", "shape", "exit"}
-    script, reached = run.condition.script, run.session is not None and bool(run.session.hostile)
-    if "handshake" in script:
-        asked |= {"session"}
-    if "hostile" in script and can_be_hostile(run.protocol):
-        asked |= {"effects"}
-    found: dict[str, Verdict] = {}
-    for check in CHECKS:
-        if check in failed:
-            found[check] = "fail"
-        elif check not in asked:
-            found[check] = "not asked"
-        else:
-            found[check] = "untested" if untested or (check == "effects" and not reached) else "pass"
-    return found
+    asked |= {"session"} if "handshake" in script else set()
+    asked |= {"effects"} if "hostile" in script and can_be_hostile(run.protocol) else set()
+    rules: tuple[tuple[Verdict, Collection[str]], ...] = (
+        ("fail", {problem.check for problem in problems}),
+        ("told", {problem.check for problem in told}),
+        ("not asked", CHECKS.keys() - asked),
+        ("untested", reasons),
+        ("pass", CHECKS),
+    )
+    return {check: next(verdict for verdict, checks in rules if check in checks) for check in CHECKS}
 
 
-def _untested(run: Run, session: Session) -> str | None:
-    """Why nothing could be judged, when the session never began."""
-    ending = session.ending
-    if session.opened or "handshake" not in run.condition.script or ending is None or _late(session):
-        return None
-    if session.ended_in:
-        silent = "" if run.stderr.strip() else ", and stderr says nothing either"
-        return f"exited before answering, {status_text(ending.returncode)}{silent}"
-    if any("error" in message.content for message in session.dialogue.messages):
-        return "the first request was refused"
-    state = "had nothing to do" if session.idle else "was still at work: give it more time (--limit start=SECONDS)"
-    return f"no answer to the first request within {session.dialogue.marks[0].seconds:.1f} s; the process {state}"
-
-
-def _late(session: Session) -> Message | None:
-    """An answer that had been waited for in vain and was there once the process had ended."""
-    if not session.unanswered or not session.idle:  # a busy server is slow: nothing waits in a buffer
-        return None
-    last = max((mark.end for mark in session.dialogue.marks[:-1]), default=0)
-    return next((m for m in session.dialogue.messages if "method" not in m.content and m.end > last), None)
-
-
-def _answers(run: Run, session: Session) -> Iterator[Problem]:
-    missing = session.dialogue.unanswered()
-    late = _late(session)
-    if late is not None:
-        why = f"the answer to {session.unanswered[0]!r} came only when stdin was closed: it had waited in a buffer"
-        yield Problem("session", "unflushed", why, offset=late.end, step=run.step_at(late.end - 1))
-    elif session.unanswered and not missing and session.opened:
-        why = f"{session.unanswered[0]!r} was not answered within {run.server.limits.answer:g} s, only later"
-        yield Problem("session", "too-slow", why)
-    elif missing and session.opened and not session.closed_after_hostile:
-        blocked = run.condition.stderr == "unread" and not session.ended_in
-        code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")
-        yield Problem("session", code, f"no answer to {', '.join(map(repr, missing))}{more}")
-
-
-def _unasked(run: Run, session: Session) -> Iterator[Problem]:
-    """Errors without an id that came before anything unreadable was sent: only a notification can have caused them."""
-    for message in session.dialogue.messages:
-        content, step = message.content, run.step_at(message.end - 1)
-        if "method" in content or content.get("id") is not None or "error" not in content or step == HOSTILE_STEP:
-            continue
-        start = run.stdout.rfind(b"\n", 0, message.end - 1) + 1
-        why = "an error without an id, and nothing unreadable had been sent: a notification was answered"
-        line = run.stdout.count(b"\n", 0, start) + 1
-        raw, source = run.stdout[start : message.end], "JSON-RPC 2.0 section 4.1"
-        yield Problem("session", "answered-notification", why, line, start, raw, step, source)
-
-
-def _merged(run: Run, session: Session) -> Iterator[Problem]:
-    for holder in () if CLOSED in run.condition.wrap else session.merged:
-        why = f"stderr of process {holder.pid} ({holder.command}) is the wire: a wrapper merged the two streams"
-        yield Problem("framing", "merged-streams", why, step="start-up")
-
-
-def _effects(run: Run, session: Session) -> Iterator[Problem]:
-    for message in session.dialogue.messages:
-        identifier, result = message.content.get("id"), message.content.get("result")
-        refused_by_tool = mapping(result).get("isError") is True
-        if (
-            isinstance(identifier, str)
-            and identifier.startswith(HOSTILE)
-            and result is not None
-            and not refused_by_tool
-        ):
-            frame = session.hostile[3 + int(identifier.removeprefix(HOSTILE))]
-            why = "a malformed request was executed: it got a result"
-            yield Problem("effects", "executed-refused-frame", why, raw=frame, step=HOSTILE_STEP)
-    for path in session.touched:
-        why = f"{path!r} changed while only malformed requests were sent"
-        yield Problem("effects", "effects-changed", why, step=HOSTILE_STEP)
-
-
-def _ending(run: Run, session: Session) -> Iterator[Problem]:
-    ending = session.ending
-    if ending is None:
-        return
-    if session.ended_in and not session.ended_in.startswith("hostile"):
-        why = f"the server ended during {session.ended_in!r}, before its input did, {status_text(ending.returncode)}"
-        yield Problem("exit", "ended-early", why)
-    elif ending.how != "by itself":
-        asked = "SIGTERM" if run.condition.exits == "signal" else "the end of its input"
-        why = f"still running {run.server.limits.grace:g} s after {asked}; {ending.how} ended it"
-        yield Problem("exit", "does-not-exit", why)
-    elif ending.returncode not in _right(run, session):
-        yield Problem("exit", "exit-status", f"{status_text(ending.returncode)} after {run.marks[-1].step}")
-    for holder in ending.survivors:
-        fds = ", ".join(map(str, holder.fds))
-        why = f"process {holder.pid} ({holder.command}) outlived the server and held its pipes (descriptors {fds})"
-        yield Problem("exit", "survivor", why)
-
-
-def _right(run: Run, session: Session) -> set[int | None]:
-    ending = session.ending
-    right: set[int | None] = set(run.server.exits)
-    if run.condition.exits == "any" or session.closed_after_hostile:
-        right.add(None if ending is None else ending.returncode)
-    if run.condition.exits == "signal":
-        right |= {0, -signal.SIGTERM, 128 + signal.SIGTERM}
-    return right
-
-
-def status_text(returncode: int | None) -> str:
-    """``exit 1`` or ``killed by SIGSEGV``."""
-    if returncode is None:
-        return "exit status unknown"
-    if returncode >= 0:
-        return f"exit {returncode}"
-    try:
-        return f"killed by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"killed by signal {-returncode}"
+def _unexercised(run: Run, session: Session, blocked: bool) -> dict[str, str]:
+    """The checks that this run gave no occasion to fail, and why: they are not called passed."""
+    answered = any("method" not in message.content for message in session.dialogue.messages)
+    rules = (
+        ("shape", not run.stdout, "nothing was written to stdout"),
+        ("session", not answered, "no request was answered"),
+        ("exit", blocked, "it hung, and was ended from outside"),
+        ("effects", not session.hostile, "the session was over before malformed lines could be sent"),
+        ("effects", not (session.alive_after_hostile or session.closed_after_hostile), "no answer after them"),
+        ("effects", not (session.effects or chosen_calls(session)), f"no tool was called: {CHOOSE}"),
+        ("effects", not (session.effects or session.called), "the well-formed call got no result either"),
+    )
+    return {check: why for check, so, why in reversed(rules) if so}

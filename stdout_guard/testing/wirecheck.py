@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
+from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
 from stdout_guard.transcript import Finding, judge
 
@@ -14,25 +13,11 @@ _CONSEQUENCES = {"answer-before-initialize"}  # of a dirty line that held the an
 MOST = 50  # findings kept of one run
 
 
-@dataclass(frozen=True)
-class Found:
-    """A finding of the judge in the gate's words; ``check`` is one of the gate's five."""
-
-    check: str
-    code: str
-    why: str
-    line: int | None
-    offset: int | None
-    raw: bytes | None
-    step: str | None
-    source: str
-
-
-def problems(run: Run) -> tuple[list[Found], list[str]]:
+def problems(run: Run) -> tuple[list[Problem], list[str]]:
     """What the judge finds wrong with the run's stdout, and its notes."""
     report = judge(run.stdout, framing=run.protocol.framing, revision=run.protocol.revision, sent=_sent(run))
     opened = run.session is not None and run.session.opened
-    found: list[Found] = []
+    found: list[Problem] = []
     notes = [f"{note.code}: {note.why}" for note in report.notes]
     for finding in report.findings:
         step = run.step_at(finding.offset) if finding.raw else None
@@ -47,13 +32,13 @@ def problems(run: Run) -> tuple[list[Found], list[str]]:
     return found[:MOST], notes
 
 
-def _found(finding: Finding, step: str | None) -> Found:
+def _found(finding: Finding, step: str | None) -> Problem:
     guess = finding.cause and not finding.raw.lstrip().startswith(b'{"jsonrpc"')
     why = f"{finding.why}; probably {finding.cause}" if guess else finding.why
     check = STAGES.get(finding.stage, "shape")
     if not finding.raw:
-        return Found(check, finding.code, why, None, None, None, step, finding.rule)
-    return Found(check, finding.code, why, finding.line, finding.offset, finding.raw, step, finding.rule)
+        return Problem(check, finding.code, why, None, None, None, step, finding.rule)
+    return Problem(check, finding.code, why, finding.line, finding.offset, finding.raw, step, finding.rule)
 
 
 def _sent(run: Run) -> bytes:

@@ -332,3 +332,53 @@ def test_the_gate_can_be_run_from_a_test(run):
             assert [o.status for o in result.outcomes] == ["clean", "broken"]
     """
     run(source).assert_outcomes(passed=1)
+
+
+def test_the_tripwire_fails_a_test_whose_code_reaches_out(run):
+    """A file opened to write, a process, a socket: told in the failure, also when swallowed; fixtures may."""
+    source = """
+        import os, socket, subprocess, tempfile
+        def test_quiet(tripwire, tmp_path):
+            assert tripwire.events == []
+            len(os.listdir(tmp_path))
+        def test_file(tripwire, tmp_path):
+            (tmp_path / "x").write_text("x")
+        def test_swallowed(tripwire):
+            try:
+                socket.create_connection(("127.0.0.1", 1), timeout=1)
+            except OSError:
+                pass
+        def test_looked_at(tripwire):
+            tempfile.gettempdir()
+            os.system("true")
+            assert [name for name, _ in tripwire.events if name == "os.system"] == ["os.system"]
+            tripwire.events.clear()
+    """
+    for mode in ("off", "strict"):
+        result = run(source, f"--stdout-guard={mode}")
+        result.assert_outcomes(passed=2, failed=2)
+        result.stdout.fnmatch_lines(
+            ["*leave no trace outside the process, but there was:*", "*open: *", "*socket.connect: *"]
+        )
+
+
+def test_a_failure_shows_the_line_of_the_test_and_no_machinery(run):
+    """The error says how to allow it; no frame of the plugin, of the watch or of the server's client is shown."""
+    source = f"""
+        import pytest
+        def test_print():
+            print("hello")
+        @pytest.mark.stdio_server(command={command("dies_at_start")!r})
+        def test_dead(stdio_server):
+            pass
+        @pytest.mark.stdio_server(command={command("clean")!r})
+        def test_wrong(stdio_server):
+            stdio_server.call("no_such_tool")
+    """
+    result = run(source, "--stdout-guard=strict")
+    result.stdout.fnmatch_lines(['>*print("hello")', "*StrayWriteError: *allow_stray_writes('the reason')*"])
+    result.stdout.fnmatch_lines(
+        ['>*stdio_server.call("no_such_tool")', "*NoAnswer: the call of 'no_such_tool' failed*"]
+    )
+    for name in ("inprocess.py", "_stream.py", "fixture.py", "pytest_plugin.py"):
+        result.stdout.no_fnmatch_line(f"*{name}:*")

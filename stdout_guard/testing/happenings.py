@@ -1,0 +1,141 @@
+"""What a run's dialogue and its end show, beside the bytes: missing, late and unasked answers, effects, the exit."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+from stdout_guard.testing.conditions import CLOSED, MERGED
+from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
+from stdout_guard.testing.protocols import mapping
+from stdout_guard.testing.records import Problem
+from stdout_guard.testing.run import Run
+from stdout_guard.testing.steps import Session
+
+AT_ONCE = 2.0  # seconds from the end of input to an answer that had waited in a buffer; one that comes later was slow
+
+
+def untested(run: Run, session: Session) -> str | None:
+    """Why nothing could be judged, when the session never began."""
+    ending = session.ending
+    if session.opened or "handshake" not in run.condition.script or ending is None or late(session):
+        return None
+    if session.ended_in:
+        silent = "" if run.stderr.strip() else ", and stderr says nothing either"
+        return f"exited before answering, {status_text(ending.returncode)}{silent}"
+    if any("error" in message.content for message in session.dialogue.messages):
+        return "the first request was refused"
+    state = "had nothing to do" if session.idle else "was still at work: give it more time (--limit start=SECONDS)"
+    return f"no answer to the first request within {session.dialogue.marks[0].seconds:.1f} s; the process {state}"
+
+
+def late(session: Session) -> Message | None:
+    """An answer that had been waited for in vain and was there once the process was told to end."""
+    if not session.unanswered or not session.idle:  # a busy server is slow: nothing waits in a buffer
+        return None
+    told_twice = session.ending is not None and session.ending.how != "by itself"
+    last = max((mark.end for mark in session.dialogue.marks[:-1]), default=0)
+    asked_to_end = session.asked_to_end + AT_ONCE
+    answers = (m for m in session.dialogue.messages if "method" not in m.content and m.end > last)
+    return next((m for m in answers if told_twice or m.at <= asked_to_end), None)
+
+
+def answers(run: Run, session: Session) -> Iterator[Problem]:
+    """Requests without an answer, or with one that came too late."""
+    missing = session.dialogue.unanswered()
+    held = late(session)
+    if held is not None:
+        why = f"the answer to {session.unanswered[0]!r} came only when stdin was closed: it had waited in a buffer"
+        yield Problem("session", "unflushed", why, offset=held.end, step=run.step_at(held.end - 1))
+    elif session.unanswered and not missing and session.opened:
+        why = f"{session.unanswered[0]!r} was answered only after it had been given up as lost"
+        yield Problem("session", "too-slow", why)
+    elif missing and session.opened and not session.closed_after_hostile:
+        blocked = run.condition.stderr == "unread" and not session.ended_in
+        code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")
+        yield Problem("session", code, f"no answer to {', '.join(map(repr, missing))}{more}")
+
+
+def unasked(run: Run, session: Session) -> Iterator[Problem]:
+    """Errors without an id that came before anything unreadable was sent: only a notification can have caused them."""
+    marks = session.dialogue.marks
+    hostile = next((number for number, mark in enumerate(marks) if mark.step == HOSTILE_STEP), None)
+    until = len(run.stdout) if hostile is None else marks[hostile - 1].end if hostile else 0
+    for message in session.dialogue.messages:
+        content = message.content
+        if "method" in content or content.get("id") is not None or "error" not in content or message.end > until:
+            continue
+        start = run.stdout.rfind(b"\n", 0, message.end - 1) + 1
+        why = "an error without an id, and nothing unreadable had been sent: a notification was answered"
+        line = run.stdout.count(b"\n", 0, start) + 1
+        raw, source = run.stdout[start : message.end], "JSON-RPC 2.0 section 4.1"
+        step = run.step_at(message.end - 1)
+        yield Problem("session", "answered-notification", why, line, start, raw, step, source)
+
+
+def merged(run: Run, session: Session) -> Iterator[Problem]:
+    """Processes whose stderr is the wire, unless this condition itself closed or merged it."""
+    for holder in () if {CLOSED, MERGED} & set(run.condition.wrap) else session.merged:
+        why = f"stderr of process {holder.pid} ({holder.command}) is the wire: a wrapper merged the two streams"
+        yield Problem("framing", "merged-streams", why, step="start-up")
+
+
+def effects(session: Session) -> Iterator[Problem]:
+    """Malformed requests that got a result, and watched paths that changed meanwhile."""
+    frames = {f"{HOSTILE}{number}": frame for number, frame in enumerate(session.hostile[4:], 1)}
+    for message in session.dialogue.messages:
+        frame = frames.get(str(message.content.get("id")))
+        if frame is not None and is_result(message):
+            why = "a malformed request was executed: it got a result"
+            yield Problem("effects", "executed-refused-frame", why, raw=frame, step=HOSTILE_STEP)
+    for path in session.touched:
+        why = f"{path!r} changed while only malformed requests were sent"
+        yield Problem("effects", "effects-changed", why, step=HOSTILE_STEP)
+
+
+def is_result(message: Message) -> bool:
+    """Whether it says that something was done: a result, and not one that is marked as an error."""
+    return "result" in message.content and mapping(message.content["result"]).get("isError") is not True
+
+
+def ending(run: Run, session: Session) -> Iterator[Problem]:
+    """How the process ended, and who held the wire after it."""
+    end = session.ending
+    if end is None:
+        return
+    if session.ended_in and not session.ended_in.startswith("hostile"):
+        why = f"the server ended during {session.ended_in!r}, before its input did, {status_text(end.returncode)}"
+        yield Problem("exit", "ended-early", why)
+    elif end.how != "by itself":
+        asked = "SIGTERM" if run.condition.exits == "signal" else "the end of its input"
+        why = f"still running {run.server.limits.grace:g} s after {asked}; {end.how} ended it"
+        yield Problem("exit", "does-not-exit", why)
+    elif end.returncode not in _right(run, session):
+        yield Problem("exit", "exit-status", f"{status_text(end.returncode)} after {run.marks[-1].step}")
+    for holder in end.survivors:
+        fds = ", ".join(map(str, holder.fds))
+        why = f"process {holder.pid} ({holder.command}) outlived the server and held its pipes (descriptors {fds})"
+        yield Problem("exit", "survivor", why)
+
+
+def _right(run: Run, session: Session) -> set[int | None]:
+    ending = session.ending
+    right: set[int | None] = set(run.server.exits)
+    if run.condition.exits == "any" or session.closed_after_hostile:
+        right.add(None if ending is None else ending.returncode)
+    if run.condition.exits == "signal":
+        right |= {0, -signal.SIGTERM, 128 + signal.SIGTERM}
+    return right
+
+
+def status_text(returncode: int | None) -> str:
+    """``exit 1`` or ``killed by SIGSEGV``."""
+    if returncode is None:
+        return "exit status unknown"
+    if returncode >= 0:
+        return f"exit {returncode}"
+    try:
+        return f"killed by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"killed by signal {-returncode}"

@@ -8,14 +8,14 @@ It stops accidents, not adversaries in the same process.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import inspect
-import threading
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from typing_extensions import override
 
@@ -27,6 +27,8 @@ FRESH: Final = "fresh"
 CLAIMED: Final = "claimed"
 REVOKED: Final = "revoked"
 _DOOR: Final = "__takes_only_authorized__"
+_FIELDS: Final = ("name", "arguments", "decision", "request_id", "revision", "client", "serial")
+_LEAVES: Final = frozenset((str, int, float, bool, type(None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class AuthorizedAction:
     ``client`` is what the peer says of itself (name, version): for the log, never for a decision.
     """
 
-    __slots__ = ("__weakref__", "arguments", "client", "decision", "name", "request_id", "revision", "serial")
+    __slots__ = ("__weakref__", *_FIELDS)
 
     name: str
     arguments: Mapping[str, Any]
@@ -91,12 +93,17 @@ class AuthorizedAction:
         return cast("dict[str, Any]", thaw(self.arguments))
 
 
-_states: WeakKeyDictionary[AuthorizedAction, str] = WeakKeyDictionary()
-_states_lock = threading.Lock()
+# By weak reference, which hashes and compares as the action itself: by identity. An action that is gone is forgotten.
+_states: dict[weakref.ref[AuthorizedAction], str] = {}
+_states_lock = _thread.allocate_lock()
+_gone: Callable[[weakref.ref[AuthorizedAction]], object] = _states.pop
+_set: tuple[Callable[[AuthorizedAction, Any], None], ...] = tuple(
+    AuthorizedAction.__dict__[name].__set__ for name in _FIELDS
+)
+_set_name, _set_arguments, _set_decision, _set_request_id, _set_revision, _set_client, _set_serial = _set
 
 
 def issue(
-    *,
     name: str,
     arguments: Mapping[str, Any],
     decision: Decision,
@@ -106,12 +113,15 @@ def issue(
     serial: int,
 ) -> AuthorizedAction:
     """For `Boundary` only: make and register one action. ``arguments`` must be frozen already."""
-    values = dict(locals())
     action = object.__new__(AuthorizedAction)
-    for attribute, value in values.items():
-        object.__setattr__(action, attribute, value)
-    with _states_lock:
-        _states[action] = FRESH
+    _set_name(action, name)
+    _set_arguments(action, arguments)
+    _set_decision(action, decision)
+    _set_request_id(action, request_id)
+    _set_revision(action, revision)
+    _set_client(action, client)
+    _set_serial(action, serial)
+    _states[weakref.ref(action, _gone)] = FRESH
     return action
 
 
@@ -124,10 +134,11 @@ def claim(action: object) -> AuthorizedAction:
     if type(action) is not AuthorizedAction:
         kind = type(action).__name__
         raise TypeError(f"executor: takes an AuthorizedAction from Boundary.feed, not {kind}; nothing was executed")
+    key = weakref.ref(action)
     with _states_lock:
-        state = _states.get(action)
+        state = _states.get(key)
         if state == FRESH:
-            _states[action] = CLAIMED
+            _states[key] = CLAIMED
     if state is None:
         raise TypeError("executor: this AuthorizedAction was not issued by a Boundary; nothing was executed")
     if state != FRESH:
@@ -138,10 +149,11 @@ def claim(action: object) -> AuthorizedAction:
 
 def revoke(action: AuthorizedAction) -> bool:
     """For `Boundary` only: a cancelled action that has not started never will. False: it had started already."""
+    key = weakref.ref(action)
     with _states_lock:
-        if _states.get(action) != FRESH:
+        if _states.get(key) != FRESH:
             return False
-        _states[action] = REVOKED
+        _states[key] = REVOKED
         return True
 
 
@@ -174,16 +186,22 @@ def only_authorized(
 
 def freeze(value: Any) -> Any:
     """A deep, read-only copy of a JSON value: dict to a mapping proxy over a private dict, list to tuple."""
+    kind: type[object] = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind is dict:
+        return MappingProxyType({key: item if type(item) in _LEAVES else freeze(item) for key, item in value.items()})
+    if kind is list or kind is tuple:
+        return tuple([freeze(item) for item in value])
     if isinstance(value, Mapping):
-        members = cast("Mapping[str, Any]", value)
-        return MappingProxyType({key: freeze(member) for key, member in members.items()})
-    if isinstance(value, (list, tuple)):
-        return tuple(freeze(item) for item in cast("list[Any]", value))
-    return value
+        return freeze(dict(cast("Mapping[str, Any]", value)))
+    return freeze(list(cast("list[Any]", value))) if isinstance(value, (list, tuple)) else value
 
 
 def thaw(value: Any) -> Any:
     """The opposite of `freeze`: a deep, plain copy that nobody else holds."""
+    if type(value) in _LEAVES:
+        return value
     if isinstance(value, Mapping):
         members = cast("Mapping[str, Any]", value)
         return {key: thaw(member) for key, member in members.items()}

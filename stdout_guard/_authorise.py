@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from stdout_guard._actions import Decision
 from stdout_guard._outcomes import Wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What an authoriser sees: the validated call, deep-frozen. The executor later gets this same ``arguments``."""
 
     name: str
@@ -23,17 +22,29 @@ class Call:
 
 
 Authoriser: TypeAlias = Callable[[Call], "bool | Decision"]
+_make_call = cast("Callable[[Any], Call]", partial(cast("Any", tuple).__new__, Call))
+_ALLOWED: Final = Decision(True, "the authoriser answered bool")
 
 
 def decide(authorise: Authoriser, wanted: Wanted) -> Decision:
     """The decision on one validated call; an authoriser that raises, or answers something else, denies."""
-    call = Call(wanted.tool.name, wanted.arguments, wanted.request_id, wanted.revision, wanted.client)
+    request_id, tool, arguments, revision, client, _phase = wanted
     try:
-        verdict: object = authorise(call)
+        verdict: object = authorise(_make_call((tool.name, arguments, request_id, revision, client)))
+        if verdict is True:
+            return _ALLOWED
+        if issubclass(type(verdict), Decision):  # isinstance would believe a stand-in's own word for its class
+            return _plain(cast("Decision", verdict))
     except Exception as error:
         return Decision(False, f"the authoriser raised {type(error).__name__}")
-    if isinstance(verdict, Decision):
-        return verdict if verdict.allowed is True else Decision(False, verdict.reason)
     if inspect.iscoroutine(verdict):
         verdict.close()
-    return Decision(verdict is True, f"the authoriser answered {type(verdict).__name__}")
+    return Decision(False, f"the authoriser answered {type(verdict).__name__}")
+
+
+def _plain(verdict: Decision) -> Decision:
+    """The decision as it is now, whatever its own class makes of these names later."""
+    if type(verdict) is Decision and type(verdict.reason) is str and verdict.allowed is True:
+        return verdict
+    allowed = verdict.allowed is True
+    return Decision(allowed, str(verdict.reason), verdict.grant if allowed else None)

@@ -10,7 +10,7 @@ basic (``_meta`` in every request, server/discover, ids that differ from those i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from stdout_guard._actions import freeze
@@ -25,14 +25,16 @@ from stdout_guard._outcomes import (
     Wanted,
     as_object,
     id_type,
+    make_wanted,
 )
 from stdout_guard._replies import MODERN
 from stdout_guard._tools import Tool
 from stdout_guard.jsonrpc import STRICT, Fault, Message, Strictness
-from stdout_guard.revisions import META, check_message, revision_named
+from stdout_guard.revisions import MCP_REVISIONS, META, Revision, check_message
 
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 BATCHES: Final = "2025-03-26"
+_RULES: Final[Mapping[str | None, Revision]] = {None: MCP_REVISIONS[LEGACY[-1]]} | MCP_REVISIONS
 _CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {}}
 _CALL_MEMBERS: Final = frozenset(("name", "arguments", "_meta"))
 
@@ -63,23 +65,25 @@ class Session:
     def judge(self, message: Message) -> Outcome:
         """What this message is, in the state the session is in now."""
         if message.kind == "request":
-            return self._request(message, cast("int | str", message.id))
+            return self._request(message, _params(message))
         if message.kind == "notification":
-            return self._notification(message)
-        answer = Refused("session", "unsolicited-response", silent=True, id_type=id_type(message.id))
+            return self._notification(message, _params(message))
         fault = self._check(message, self.revision)
-        return answer if fault is None else replace(answer, stage="method", reason=fault.code)
+        stage, reason = ("session", "unsolicited-response") if fault is None else ("method", fault.code)
+        return Refused(stage, reason, silent=True, id_type=id_type(message.id))
 
     def accept(self, outcome: Answered | Ignored | Wanted) -> None:
         """Let a judged message count: its id is used up, and the session moves on."""
-        self.phase = outcome.phase or self.phase
+        if outcome.phase is not None:
+            self.phase = outcome.phase
         if isinstance(outcome, Ignored):
             return
         self._ids.add(outcome.request_id)
-        self.revision = outcome.revision or self.revision
         if isinstance(outcome, Wanted):
+            self.revision = outcome.revision
             self.in_flight.add(outcome.request_id)
         else:
+            self.revision = outcome.revision or self.revision
             self.client = outcome.client or self.client
 
     def answered(self, request_id: int | str) -> None:
@@ -88,50 +92,55 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------- requests
 
-    def _request(self, message: Message, request_id: int | str) -> Outcome:
-        refused = Refused("session", "", request_id, id_type(request_id))
-        version = as_object(_params(message).get("_meta")).get(META + "protocolVersion")
-        opens_modern = self.phase == "new" and self.pinned is None and version is not None and version not in LEGACY
-        modern = self.phase == "modern" or opens_modern
+    def _request(self, message: Message, params: Mapping[str, Any]) -> Outcome:
+        request_id: Any = message.id
+        opens_modern = self.phase == "new" and self._opens_modern(params)
+        modern = opens_modern or self.phase == "modern"
         if request_id in self.in_flight or (not modern and request_id in self._ids):
-            return replace(refused, reason="id-reused", request_id=None)
+            return Refused("session", "id-reused", None, id_type(request_id))
         if not modern:
-            return self._not_now(message.method, refused) or self._method(message, refused, self.revision)
+            return self._not_now(message) or self._method(message, params, self.revision)
+        version = _version(params)
         if isinstance(version, str) and version != MODERN:
             data = {"supported": self._versions(), "requested": version[:64]}
-            return replace(refused, reason="unsupported-version", gentle=True, data=data)
-        outcome = self._method(message, replace(refused, revision=MODERN), MODERN)
-        if opens_modern and message.method != "server/discover" and not isinstance(outcome, Refused | Ignored):
-            return replace(outcome, phase="modern", revision=MODERN)
+            return _refused(message, "session", "unsupported-version", gentle=True, data=data)
+        outcome = self._method(message, params, MODERN)
+        if opens_modern and message.method != "server/discover" and isinstance(outcome, Answered | Wanted):
+            outcome = outcome._replace(phase="modern", revision=MODERN)
         return outcome
 
-    def _not_now(self, method: str, refused: Refused) -> Refused | None:
+    def _opens_modern(self, params: Mapping[str, Any]) -> bool:
+        """Whether this first request names a revision of the kind that has no handshake."""
+        version = _version(params)
+        return self.pinned is None and version is not None and version not in LEGACY
+
+    def _not_now(self, message: Message) -> Refused | None:
         """Why a legacy session is not ready for this request, or None."""
-        if self.phase == "new" and method == "server/discover":
-            return replace(refused, stage="method", reason="not-in-revision", gentle=True)  # how newer clients probe
+        method = message.method
         if self.phase == "new":
-            return None if method in ("initialize", "ping") else replace(refused, reason="before-initialize")
+            if method == "server/discover":  # how newer clients probe
+                return _refused(message, "method", "not-in-revision", gentle=True)
+            return None if method in ("initialize", "ping") else _refused(message, "session", "before-initialize")
         if method == "initialize":
-            return replace(refused, reason="initialize-twice")
-        if method == "tools/call" and self.phase == "greeted":
-            return replace(refused, reason="before-initialized")
+            return _refused(message, "session", "initialize-twice")
+        if self.phase == "greeted" and method == "tools/call":
+            return _refused(message, "session", "before-initialized")
         return None
 
-    def _method(self, message: Message, refused: Refused, revision: str | None) -> Outcome:
-        refused = replace(refused, stage="method")
-        method, params = message.method, _params(message)
+    def _method(self, message: Message, params: Mapping[str, Any], revision: str | None) -> Outcome:
+        method = message.method
         if fault := self._check(message, revision):
-            return replace(refused, reason=fault.code)
+            return _refused(message, "method", fault.code, revision=revision)
         if method == "tools/call":
-            return self._call(params, refused, revision)
+            return self._call(message, params, revision)
         if method == "initialize":
-            return self._initialize(params, refused)
+            return self._initialize(message, params)
         if method == "tools/list" and "cursor" in params:
-            return replace(refused, reason="params-member")  # we never gave one out
+            return _refused(message, "method", "params-member", revision=revision)  # we never gave one out
         answer = self._answer(method, revision)
         if answer is None:
-            return replace(refused, reason="not-offered", gentle=True)
-        return Answered(_known(refused), answer)
+            return _refused(message, "method", "not-offered", gentle=True, revision=revision)
+        return Answered(_id(message), answer)
 
     def _answer(self, method: str, revision: str | None) -> Mapping[str, Any] | None:
         caching = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if revision == MODERN else {}
@@ -147,57 +156,81 @@ class Session:
     def _versions(self) -> list[str]:
         return [*LEGACY, MODERN] if self.pinned is None else [self.pinned]
 
-    def _initialize(self, params: Mapping[str, Any], refused: Refused) -> Outcome:
-        wanted, info = params.get("protocolVersion"), as_object(params.get("clientInfo"))
-        client = (info.get("name"), info.get("version"))
-        if not isinstance(client[0], str) or not isinstance(client[1], str):
-            return replace(refused, reason="params-member")
+    def _initialize(self, message: Message, params: Mapping[str, Any]) -> Outcome:
+        wanted, client = params.get("protocolVersion"), _client(params.get("clientInfo"))
+        if client is None:
+            return _refused(message, "method", "params-member")
         revision = self.pinned or (wanted if wanted in LEGACY else LEGACY[-1])
         answer = {"protocolVersion": revision, "capabilities": _CAPABILITIES, "serverInfo": dict(self.identity)}
-        return Answered(_known(refused), answer, "greeted", revision, (client[0], client[1]))
+        return Answered(_id(message), answer, "greeted", revision, client)
 
-    def _call(self, params: Mapping[str, Any], refused: Refused, revision: str | None) -> Outcome:
-        """tools/call: shape and name at stage method; members nobody knows and the arguments at stage schema."""
-        name, arguments = params["name"], params.get("arguments", {})
+    def _call(self, message: Message, params: Mapping[str, Any], revision: str | None) -> Outcome:
+        """tools/call: shape and name at stage method; members nobody knows and the arguments at stage schema.
+
+        The arguments are frozen first: whatever a validator does to the dict it is given, the executor gets these.
+        """
+        name, arguments, client = params["name"], params.get("arguments"), self.client
         tool = self.tools.get(name)
         if tool is None:
-            return replace(refused, reason="unknown-tool")
-        refused = replace(refused, stage="schema", tool=name)
+            return _refused(message, "method", "unknown-tool", revision=revision)
         if not params.keys() <= _CALL_MEMBERS:
-            return replace(refused, reason="unknown-params-member")
-        frozen = freeze(arguments)
-        if not tool.accepts(frozen):
-            explained = self.schema_errors == "isError" and (revision or "") >= "2025-11-25"
-            return replace(refused, reason="arguments", gentle=explained, data=EXPLAINED if explained else None)
-        info = as_object(as_object(params.get("_meta")).get(META + "clientInfo"))
-        said = (info.get("name"), info.get("version"))
-        client = (said[0], said[1]) if isinstance(said[0], str) and isinstance(said[1], str) else self.client
-        return Wanted(_known(refused), tool, frozen, revision or LEGACY[-1], client)
+            return _refused(message, "schema", "unknown-params-member", tool=name, revision=revision)
+        given: dict[str, Any] = {} if arguments is None else arguments
+        frozen = freeze(given)
+        if not tool.accepts(given):
+            gentle = self.schema_errors == "isError" and (revision or "") >= "2025-11-25"
+            data = EXPLAINED if gentle else None
+            return _refused(message, "schema", "arguments", gentle=gentle, tool=name, data=data, revision=revision)
+        if "_meta" in params:
+            client = _client(params["_meta"].get(META + "clientInfo")) or client
+        return make_wanted((message.id, tool, frozen, revision or LEGACY[-1], client, None))
 
     # -------------------------------------------------------------------------------------------------- notifications
 
-    def _notification(self, message: Message) -> Outcome:
-        refused = Refused("session", "", silent=True)
-        method, params = message.method, _params(message)
+    def _notification(self, message: Message, params: Mapping[str, Any]) -> Outcome:
         if self.phase == "new":
-            return replace(refused, reason="before-initialize")
+            return Refused("session", "before-initialize", silent=True)
         if fault := self._check(message, self.revision):
-            return replace(refused, stage="method", reason=fault.code)
-        if method == "notifications/initialized":
+            return Refused("method", fault.code, silent=True)
+        if message.method == "notifications/initialized":
             return Ignored("ready" if self.phase == "greeted" else None)
-        if method != "notifications/cancelled":
+        if message.method != "notifications/cancelled":
             return Ignored()
         return Ignored(cancels=params.get("requestId"))
 
     def _check(self, message: Message, revision: str | None) -> Fault | None:
         """The tables of the revision: method, direction, members of params, ``_meta``."""
-        return check_message(message, revision_named(revision or LEGACY[-1]), "client-to-server", self.options, [])
+        return check_message(message, _RULES[revision], "client-to-server", self.options, [])
+
+
+def _refused(
+    message: Message,
+    stage: str,
+    reason: str,
+    *,
+    gentle: bool = False,
+    tool: str | None = None,
+    data: object = None,
+    revision: str | None = None,
+) -> Refused:
+    """A request that is not taken, to be answered under its own id."""
+    return Refused(stage, reason, message.id, id_type(message.id), False, gentle, tool, data, revision)
 
 
 def _params(message: Message) -> Mapping[str, Any]:
     return as_object(message.params)
 
 
-def _known(refused: Refused) -> int | str:
-    assert refused.request_id is not None
-    return refused.request_id
+def _id(message: Message) -> int | str:
+    return cast("int | str", message.id)
+
+
+def _version(params: Mapping[str, Any]) -> object:
+    return as_object(params.get("_meta")).get(META + "protocolVersion")
+
+
+def _client(value: object) -> tuple[str, str] | None:
+    """Name and version that a peer gives of itself; None when it does not."""
+    info = as_object(value)
+    name, version = info.get("name"), info.get("version")
+    return (name, version) if isinstance(name, str) and isinstance(version, str) else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from typing_extensions import TypeIs
 
@@ -18,8 +18,7 @@ _REMEMBERED_IDS: Final = 65_536
 EXPLAINED: Final = "explained"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Not taken. ``request_id`` is echoed when it is known; ``silent``: nobody may be answered.
 
     ``revision`` is the one the request was judged by, where the session has not taken it yet.
@@ -37,8 +36,7 @@ class Refused:
     revision: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """A request that needs no executor. ``client`` and ``phase`` take effect when it is accepted."""
 
     request_id: int | str
@@ -48,17 +46,15 @@ class Answered:
     client: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """A notification: never answered. ``cancels`` is the id of the request it takes back."""
 
     phase: Phase | None = None
     cancels: int | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A tool call with validated, frozen arguments that still has to be authorised."""
+class Wanted(NamedTuple):
+    """A call that passed every stage but authorisation; ``arguments`` are deep-frozen."""
 
     request_id: int | str
     tool: Tool
@@ -67,6 +63,9 @@ class Wanted:
     client: tuple[str, str] | None = None
     phase: Phase | None = None
 
+
+# NamedTuple's own constructor is Python code, and this is made once a call
+make_wanted = cast("Callable[[Any], Wanted]", partial(cast("Any", tuple).__new__, Wanted))
 
 Outcome: TypeAlias = Refused | Answered | Ignored | Wanted
 
@@ -78,7 +77,7 @@ class IdMemory:
         self._used: OrderedDict[int | str | bytes, None] = OrderedDict()
 
     def __contains__(self, request_id: int | str) -> bool:
-        return _id_key(request_id) in self._used
+        return (request_id if type(request_id) is int else _id_key(request_id)) in self._used
 
     def add(self, request_id: int | str) -> None:
         """Remember one more; the oldest is forgotten when there are too many."""

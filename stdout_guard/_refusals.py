@@ -11,7 +11,8 @@ from stdout_guard import _replies
 from stdout_guard._outcomes import EXPLAINED, Refused, Wanted, id_type
 from stdout_guard._replies import DENIED, IdUnknown
 from stdout_guard.compat import Allowance, covering
-from stdout_guard.recorder import Refusal, fingerprint
+from stdout_guard.framing import Frame, FramingFault
+from stdout_guard.recorder import Refusal, Sinks, fingerprint
 
 Policy = Literal["close", "keep-open"]
 MAX_ECHOED_ID = 1024  # characters: a refusal stays small whatever was refused
@@ -21,44 +22,47 @@ _EXPLANATION = "the arguments do not match the tool's input schema"
 
 @dataclass(slots=True)
 class Refusals:
-    """Policy, budget, compatibility rows and the audit sink of one session."""
+    """Policy, budget and compatibility rows of one session, and the sink of its audit."""
 
     policy: Policy
     budget: int
     id_unknown: IdUnknown
     compat: tuple[Allowance, ...]
-    audit: Callable[[Refusal], None]
+    sinks: Sinks
     clock: Callable[[], float]
 
     def refuse(
-        self, refused: Refused, raw: bytes, *, lost: bool, revision: str | None, client: tuple[str, str] | None
+        self, refused: Refused, frame: Frame | FramingFault, revision: str | None, client: tuple[str, str] | None
     ) -> tuple[dict[str, Any] | None, bool]:
         """Record one refusal; returns the reply owed, if any, and whether the session ends.
 
-        ``lost``: nobody knows where the next frame starts, so no policy keeps the session open.
+        After a fatal fault nobody knows where the next frame starts, so no policy keeps the session open.
         """
         now = self.clock()
         allowance: Allowance | None = None
-        closes = lost
+        closes = lost = isinstance(frame, FramingFault) and frame.fatal
         if not refused.gentle and not lost:
             self.budget -= 1
-            today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
-            allowance = covering(self.compat, refused.reason, client, today)
+            if self.compat:
+                today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
+                allowance = covering(self.compat, refused.reason, client, today)
             closes = self.budget < 1 or (self.policy == "close" and allowance is None)
-        self.audit(
-            Refusal(
-                time=now,
-                stage=refused.stage,
-                reason=refused.reason,
-                fingerprint=fingerprint(raw),
-                size=len(raw),
-                id_type=refused.id_type,
-                tool=refused.tool,
-                closed=closes,
-                compat=None if allowance is None else allowance.ref,
+        if self.sinks.hear_refusals:
+            raw = frame.raw
+            self.sinks.refused(
+                Refusal(
+                    time=now,
+                    stage=refused.stage,
+                    reason=refused.reason,
+                    fingerprint=fingerprint(raw),
+                    size=len(raw),
+                    id_type=refused.id_type,
+                    tool=refused.tool,
+                    closed=closes,
+                    compat=None if allowance is None else allowance.ref,
+                )
             )
-        )
-        return self._reply(refused, revision), closes
+        return self._reply(refused, refused.revision or revision), closes
 
     def _reply(self, refused: Refused, revision: str | None) -> dict[str, Any] | None:
         if refused.silent:
@@ -71,18 +75,20 @@ class Refusals:
             return _replies.result(refused.request_id, explained, revision)
         return _replies.error(code, refused.request_id, data=refused.data)
 
-    def deny(self, wanted: Wanted, note: str, raw: bytes) -> dict[str, Any]:
+    def deny(self, wanted: Wanted, note: str, frame: Frame) -> dict[str, Any]:
         """Record one denial; returns its reply. The session stays open: the frame was in order."""
-        self.audit(
-            Refusal(
-                time=self.clock(),
-                stage="authorisation",
-                reason="denied",
-                fingerprint=fingerprint(raw),
-                size=len(raw),
-                id_type=id_type(wanted.request_id),
-                tool=wanted.tool.name,
-                note=str(note)[:_NOTE_LIMIT],
+        if self.sinks.hear_refusals:
+            raw = frame.raw
+            self.sinks.refused(
+                Refusal(
+                    time=self.clock(),
+                    stage="authorisation",
+                    reason="denied",
+                    fingerprint=fingerprint(raw),
+                    size=len(raw),
+                    id_type=id_type(wanted.request_id),
+                    tool=wanted.tool.name,
+                    note=note[:_NOTE_LIMIT],
+                )
             )
-        )
         return _replies.error(DENIED, wanted.request_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from stdout_guard import _actions, _replies
@@ -11,68 +11,66 @@ from stdout_guard._actions import AuthorizedAction, Decision
 from stdout_guard._outcomes import Wanted
 from stdout_guard._replies import Cancelled
 from stdout_guard.errors import LocalProtocolError
-from stdout_guard.framing import Framing
-from stdout_guard.recorder import Execution, Tally
+from stdout_guard.framing import Frame, Framing
+from stdout_guard.recorder import Execution, Sinks, Tally, fingerprint
 
 
 @dataclass(slots=True)
-class Exchange:
-    """The answers to one frame, in its order: one message, or a batch that is answered when all of it is settled."""
+class Batch:
+    """The answers to one batch, in its order: sent when all of it is settled."""
 
-    is_batch: bool
     parts: list[dict[str, Any] | None]
     waiting: int = 0
 
-    def answer(self) -> dict[str, Any] | list[Any] | None:
+    def answer(self) -> list[Any] | None:
         """What to send when nothing is waiting any more; None when nothing is owed, or not yet."""
         owed = [part for part in self.parts if part is not None]
-        if self.waiting or not owed:
-            return None
-        return owed if self.is_batch else owed[0]
+        return None if self.waiting or not owed else owed
 
 
-@dataclass(slots=True)
 class _Pending:
-    action: AuthorizedAction
-    fingerprint: str
-    exchange: Exchange
-    slot: int
-    cancelled: bool = field(default=False)
+    """One action that is out. ``batch`` is what its answer waits with, in place ``slot``; None: it goes by itself."""
+
+    __slots__ = ("action", "batch", "cancelled", "mark", "slot")
+
+    def __init__(self, action: AuthorizedAction, mark: str, batch: Batch | None, slot: int) -> None:
+        self.action = action
+        self.mark = mark
+        self.batch = batch
+        self.slot = slot
+        self.cancelled = False
 
 
 class Released:
-    """Every action that is out: by itself for the executor's answer, by request id for the client's cancellation."""
+    """Every action that is out, by the id of its request: one id is in flight once."""
 
     def __init__(
         self,
         tally: Tally,
         framing: Framing,
-        log: Callable[[Execution], None],
+        sinks: Sinks,
         clock: Callable[[], float],
         forget: Callable[[int | str], None],
     ) -> None:
         self._tally = tally
         self._framing: Framing = framing
-        self._log = log
+        self._sinks = sinks
         self._clock = clock
         self._forget = forget
         self._serial = 0
-        self._pending: dict[AuthorizedAction, _Pending] = {}
+        self._pending: dict[int | str, _Pending] = {}
 
-    def release(self, wanted: Wanted, decision: Decision, mark: str, exchange: Exchange, slot: int) -> AuthorizedAction:
+    def release(
+        self, wanted: Wanted, decision: Decision, frame: Frame, batch: Batch | None = None, slot: int = 0
+    ) -> AuthorizedAction:
         """Make the action of an authorised call."""
+        request_id, tool, arguments, revision, client, _phase = wanted
         self._serial += 1
-        action = _actions.issue(
-            name=wanted.tool.name,
-            arguments=wanted.arguments,
-            decision=decision,
-            request_id=wanted.request_id,
-            revision=wanted.revision,
-            client=wanted.client,
-            serial=self._serial,
-        )
-        self._pending[action] = _Pending(action, mark, exchange, slot)
-        exchange.waiting += 1
+        action = _actions.issue(tool.name, arguments, decision, request_id, revision, client, self._serial)
+        mark = fingerprint(frame.raw) if self._sinks.hear_executions else ""
+        self._pending[request_id] = _Pending(action, mark, batch, slot)
+        if batch is not None:
+            batch.waiting += 1
         self._tally.receive("pending")
         return action
 
@@ -94,37 +92,43 @@ class Released:
 
         Returns the event for the loop, and the rest of its batch when that was all it waited for.
         """
-        for pending in self._pending.values():
-            if pending.action.request_id == request_id and not pending.cancelled:
-                pending.cancelled = True
-                started = not _actions.revoke(pending.action)
-                rest = b"" if started else self._settle(pending, None, "cancelled", 0, None)
-                return Cancelled(pending.action, started), rest
-        return None, b""
+        pending = self._pending.get(request_id)
+        if pending is None or pending.cancelled:
+            return None, b""
+        pending.cancelled = True
+        started = not _actions.revoke(pending.action)
+        rest = b"" if started else self._settle(pending, None, "cancelled", 0, None)
+        return Cancelled(pending.action, started), rest
 
     def _own(self, action: object) -> _Pending:
         if type(action) is not AuthorizedAction:
             raise TypeError(
                 f"boundary: takes back the AuthorizedAction that feed gave out, not {type(action).__name__}"
             )
-        pending = self._pending.get(action)
-        if pending is None:
+        known: Any = getattr(action, "request_id", None)  # one made by hand may have none
+        pending = self._pending.get(known)
+        if pending is None or pending.action is not action:
             raise LocalProtocolError(
-                f"boundary: action {action.name!r} is not pending here: it is answered or cancelled already, or "
-                "another boundary released it; nothing was written"
+                f"boundary: action {getattr(action, 'name', None)!r} is not pending here: it is answered or cancelled "
+                "already, or another boundary released it; nothing was written"
             )
         return pending
 
     def _settle(
         self, pending: _Pending, message: dict[str, Any] | None, outcome: str, size: int, error: str | None
     ) -> bytes:
-        action, exchange = pending.action, pending.exchange
+        action, batch = pending.action, pending.batch
         _actions.revoke(action)  # answered: whoever still holds it can no longer execute it
-        del self._pending[action]
+        del self._pending[action.request_id]
         self._forget(action.request_id)
         self._tally.settle(outcome)
-        exchange.waiting -= 1
-        exchange.parts[pending.slot] = None if pending.cancelled else message
-        self._log(Execution(self._clock(), action.name, action.serial, pending.fingerprint, outcome, size, error))
-        answer = exchange.answer()
+        if self._sinks.hear_executions:
+            done = Execution(self._clock(), action.name, action.serial, pending.mark, outcome, size, error)
+            self._sinks.ended(done)
+        owed = None if pending.cancelled else message
+        if batch is None:
+            return b"" if owed is None else _replies.pack(owed, self._framing)
+        batch.waiting -= 1
+        batch.parts[pending.slot] = owed
+        answer = batch.answer()
         return b"" if answer is None else _replies.pack(answer, self._framing)

@@ -1,6 +1,7 @@
 """Which tools exist and what their arguments must be: everything about a tool is checked when it is registered.
 
-A validator is any callable that takes a plain copy of the arguments: it refuses by raising or by returning False.
+A validator is any callable that takes the arguments as plain dicts and lists of its own; it refuses by raising or by
+returning False.
 What it returns otherwise is not used: the executor gets the arguments as they arrived, not as somebody coerced them.
 A schema never fetches: a reference that does not lead into the schema itself is an error at registration.
 """
@@ -11,7 +12,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from typing_extensions import TypeIs
 
@@ -53,11 +54,14 @@ class Tool:
             "inputSchema": thaw(self.schema),
         }
 
-    def accepts(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether the validator lets these arguments pass; a validator that raises, for whatever reason, refuses."""
-        assert self.validate is not None
+    def accepts(self, arguments: dict[str, Any]) -> bool:
+        """Whether the validator lets these arguments pass; a validator that raises, for whatever reason, refuses.
+
+        ``arguments`` belong to the validator from now on: it may change them.
+        """
+        check = self.validate
         try:
-            return self.validate(cast("dict[str, Any]", thaw(arguments))) is not False
+            return check is not None and check(arguments) is not False
         except Exception:
             return False
 

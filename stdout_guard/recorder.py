@@ -9,10 +9,8 @@ fingerprint with a random key of this process: a plain hash of a short frame tha
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -30,12 +28,13 @@ STAGES = (
     "schema",
     "authorisation",
 )
+_FATES = ("denied", "answered", "ignored", "executed", "failed", "cancelled", "pending")
 _KEY = os.urandom(32)
 
 
 def fingerprint(raw: bytes) -> str:
     """32 hex digits of HMAC-SHA-256 over the raw frame: equal frames match within one process, and nowhere else."""
-    return hmac.new(_KEY, raw, hashlib.sha256).hexdigest()[:32]
+    return hmac.digest(_KEY, raw, "sha256").hex()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +116,13 @@ class Tally:
     """The running counters behind `Counts`, for the boundary alone."""
 
     def __init__(self) -> None:
-        self._fates: Counter[str] = Counter()
-        self._rejected: Counter[str] = Counter()
+        self._fates: dict[str, int] = {"received": 0, **dict.fromkeys(_FATES, 0)}
+        self._rejected = {str(stage): 0 for stage in STAGES}
 
-    def receive(self, fate: str, count: int = 1) -> None:
-        """Count messages with the fate they meet on arrival."""
-        self._fates["received"] += count
-        self._fates[fate] += count
+    def receive(self, fate: str) -> None:
+        """Count one message with the fate it meets on arrival."""
+        self._fates["received"] += 1
+        self._fates[fate] += 1
 
     def reject(self, stage: str) -> None:
         """Count one refused frame under its stage."""
@@ -137,7 +136,7 @@ class Tally:
 
     def snapshot(self) -> Counts:
         """The counters now, frozen."""
-        return Counts(rejected={stage: n for stage in STAGES if (n := self._rejected[stage])}, **self._fates)
+        return Counts(rejected={stage: n for stage, n in self._rejected.items() if n}, **self._fates)
 
 
 class Sinks:
@@ -147,6 +146,8 @@ class Sinks:
         self, audit: Callable[[Refusal], object] | None, executions: Callable[[Execution], object] | None
     ) -> None:
         self.errors = 0
+        self.hear_refusals = audit is not None  # where nobody listens no record is made
+        self.hear_executions = executions is not None
         self._audit = audit
         self._executions = executions
 

@@ -151,7 +151,7 @@ def test_nesting_is_never_an_exception(depth):
 def test_fault_inside_the_boundary_closes_it(monkeypatch):
     """A defect of our own must not become the peer's way through: -32603, closed, nothing executed."""
     talk = Talk(policy="keep-open")
-    monkeypatch.setattr("stdout_guard.boundary.classify", lambda *args: 1 / 0)
+    monkeypatch.setattr("stdout_guard._passage.classify", lambda *args: 1 / 0)
     assert talk.code(call(), call(request_id=8)) == -32603
     assert talk.reasons == ["internal-error"]
     assert talk.closed is not None and talk.recorder.calls == []

@@ -2,7 +2,7 @@
 
 import time
 
-from ._ledger import FIELDS, Ledger, StrayWrite, value
+from ._ledger import FIELDS, KEPT, Ledger, StrayWrite, thaw, value
 from ._report import cut, escape, note
 
 TYPE_CHECKING = False
@@ -45,6 +45,19 @@ FORMATS: "dict[str, tuple[Callable[[StrayWrite], str], Callable[[str], str]]]" =
     "json": (as_json, note_json),
     "raw": (as_raw, note),
 }
+
+
+def newest(ledger: Ledger) -> tuple[StrayWrite, ...]:
+    """The newest 1,000 records, oldest first; those of a flood are made here, from its lines."""
+    found: list[StrayWrite] = []
+    for held in list(ledger.newest):
+        if isinstance(held, StrayWrite):
+            found.append(held)
+            continue
+        like, lines = held
+        values = [getattr(like, name) for name in FIELDS[:-1]]
+        found += [thaw((*values, line.decode("utf-8", "backslashreplace"), like.time)) for line in lines]
+    return tuple(found[-KEPT:])
 
 
 class Counts:

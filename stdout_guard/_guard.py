@@ -115,7 +115,9 @@ class Guard:
     @property
     def strays(self) -> "tuple[_ledger.StrayWrite, ...]":
         """The newest 1,000 stray writes, oldest first."""
-        return self.ledger.strays()
+        from ._formats import newest
+
+        return newest(self.ledger)
 
     @property
     def counts(self) -> "Counts":

@@ -9,13 +9,14 @@ dependency, the dependency's frame comes first and the application's behind it. 
 
 import os
 import sys
-import time
+from os import getpid
+from time import time as now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterator
-    from types import CodeType, FrameType
+    from types import FrameType
     from typing import Any
 
     Site = tuple[str, int, str, str, str]  # file as a terminal can open it, line, function, caller's file:line, module
@@ -44,7 +45,7 @@ class StrayWrite:
     ) -> None:
         self.source, self.text, self.note, self.program = source, text, note, program
         self.file, self.line, self.function, self.caller, _ = site or NOWHERE
-        self.pid, self.time = pid or os.getpid(), time.time()
+        self.pid, self.time = pid or getpid(), now()
 
     @property
     def place(self) -> str:
@@ -105,27 +106,13 @@ class Ledger:
         """Latch many lines at once, each like ``stray`` but for its text; called by one thread only, the pump."""
         self.newest.append((stray, lines[-KEPT:]))
         for counter in (self.sources[stray.source], self._place(stray.place)):
-            deque(
-                zip(range(len(lines)), counter, strict=False), maxlen=0
-            )  # in C, a step for each
+            deque(zip(range(len(lines)), counter, strict=False), maxlen=0)  # in C, a step for each
         held, kept = list(self.newest), 0
         while held and kept < KEPT:
             newest = held.pop()
             kept += 1 if isinstance(newest, StrayWrite) else len(newest[1])
         for _ in held:  # older than the newest 1,000
             self.newest.popleft()
-
-    def strays(self) -> "tuple[StrayWrite, ...]":
-        """The newest 1,000, oldest first."""
-        found: list[StrayWrite] = []
-        for held in list(self.newest):
-            if isinstance(held, StrayWrite):
-                found.append(held)
-                continue
-            like, lines = held
-            values = [getattr(like, name) for name in FIELDS[:-1]]
-            found += [thaw((*values, line.decode("utf-8", "backslashreplace"), like.time)) for line in lines]
-        return tuple(found[-KEPT:])
 
     def _place(self, place: str) -> "Iterator[int]":
         counter = self.places.get(place)
@@ -165,12 +152,12 @@ class CallSites:
     """Finds call sites, given the frame that installed the guard (it says what the application is)."""
 
     def __init__(self, installer: "FrameType | None") -> None:
-        self.kinds: dict[CodeType, int] = {}
+        self.kinds: dict[tuple[str, object], int] = {}  # not by code: its hash is that of all its constants
         try:
             self.start = os.getcwd()
         except OSError:  # the working directory is gone
             self.start = ""
-        self.package, self.root = "", ""
+        self.package, self.root, self.paths = "", "", dict[str, str]()
         while installer is not None and installer.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
             installer = installer.f_back
         self.known = False
@@ -189,17 +176,20 @@ class CallSites:
         self.kinds.clear()
 
     def _kind(self, frame: "FrameType") -> int:
-        code = frame.f_code
-        kind = self.kinds.get(code)
-        if kind is None:
+        file, name = frame.f_code.co_filename, frame.f_globals.get("__name__")
+        try:
+            return self.kinds[file, name]
+        except (KeyError, TypeError):  # not seen yet, or a name that is no name
             if len(self.kinds) > 4096:  # generated code must not make us grow
                 self.kinds.clear()
+                self.paths.clear()
             if not self.known and "__main__" in sys.modules:
                 main = vars(sys.modules["__main__"])
                 if "__file__" in main:
                     self.learn(main, str(main["__file__"]))
-            kind = self.kinds[code] = self._classify(code.co_filename, str(frame.f_globals.get("__name__", "")))
-        return kind
+            name = str(name or "")
+            self.kinds[file, name] = kind = self._classify(file, name)
+            return kind
 
     def _classify(self, file: str, module: str) -> int:
         top = module.partition(".")[0]
@@ -254,7 +244,9 @@ class CallSites:
         file = frame.f_code.co_filename
         if file.startswith("<"):
             return file
-        path = file if os.path.isabs(file) else os.path.join(self.start, file)
+        path = self.paths.get(file)
+        if path is None:
+            self.paths[file] = path = file if os.path.isabs(file) else os.path.join(self.start, file)
         try:
             here = os.getcwd().rstrip(_SEP) + _SEP
         except OSError:  # the working directory is gone

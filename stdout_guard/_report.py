@@ -14,16 +14,18 @@ import select
 import stat
 import sys
 import time
+from os import getpid
 from time import monotonic
 
 from . import _fd
 from ._channel import CHUNK, PATIENCE, TAIL_AFTER, Source
 from ._ledger import FIELDS, StrayWrite, thaw
+from ._wire import own, owned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from ._guard import Guard
     from ._ledger import Site
@@ -94,7 +96,7 @@ class Sink:
 
     def __init__(self, fd: int, put: "Callable[[bytes], int]") -> None:
         self.fd, self.put = fd, put
-        self.identity = _fd.identity(fd)
+        self.identity, self.marked = _fd.identity(fd), 0
         self.moved = 0  # writes that went well: a sign of life for whoever waits meanwhile
         self.stalled = self.torn = False
         self.lost_lines = self.lost_bytes = self.told_lines = self.told_bytes = 0
@@ -149,12 +151,12 @@ class Sink:
 
     def standing(self) -> bool:
         """False when this descriptor is no longer ours and cannot be had anew."""
-        if _fd.identity(self.fd) == self.identity:
+        if (self.marked and owned(self.fd, self.marked)) or _fd.identity(self.fd) == self.identity:
             return True
         if _fd.identity(2) != self.identity:  # our copy was closed, its number reused, and stderr is not what it was
             return False
         fresh = stderr_sink()
-        self.fd, self.put, self.release = fresh.fd, fresh.put, fresh.release
+        self.fd, self.put, self.release, self.marked = fresh.fd, fresh.put, fresh.release, fresh.marked
         return True
 
     def close(self) -> None:
@@ -192,9 +194,11 @@ def stderr_sink() -> Sink:
     """A sink on what fd 2 is now, in the way that cannot block for its kind, and without touching its flags."""
     mode = os.fstat(2).st_mode
     if stat.S_ISFIFO(mode):
-        own = reopened(2, os.O_WRONLY | os.O_NONBLOCK)
-        if own is not None:
-            return Sink(own, plain(own))
+        fifo, pid = reopened(2, os.O_WRONLY | os.O_NONBLOCK), getpid()
+        if fifo is not None:
+            sink = Sink(fifo, plain(fifo))
+            sink.marked = pid if own(fifo, pid) else 0
+            return sink
     from . import _sinks
 
     return _sinks.over_stderr(mode)
@@ -239,15 +243,19 @@ class Intake:
 
             self.refuse = _seldom.refuse
         self._local, self._told, self._frames = _thread._local(), set[str](), 0
+        self._spare: list[Source] = []
+        self._innocent: CodeType | None = None  # the last that wrote no help
 
     def python_write(self, data: bytes, frame: "FrameType | None") -> None:
         """A write to ``sys.stdout`` by Python code; ``frame`` is the writer's."""
         guard = self.guard
-        if guard.pid != os.getpid():  # forked by C code, which runs no at-fork hooks
+        if guard.pid != getpid():  # forked by C code, which runs no at-fork hooks
             from ._wire import forked
 
             forked(guard)
-        if guard.role == "ended" or (guard.role == "worker" and _fd.identity(1) != guard.fd1):
+        if guard.role != "owner" and (
+            guard.role == "ended" or (guard.role == "worker" and _fd.identity(1) != guard.fd1)
+        ):
             os.write(1, data)  # not our channel: a worker that was given a stdout of its own
             return
         if not self.began and self._for_a_person(data, frame):
@@ -262,21 +270,28 @@ class Intake:
 
     def _assemble(self, data: bytes, frame: "FrameType | None") -> None:
         """Put the pieces of one thread together to lines, and record those that are finished."""
-        key = getattr(self._local, "key", None)
-        if key is None:
+        try:
+            key = self._local.key
+        except AttributeError:
             key = self._local.key = object()  # not the thread's ident: those are recycled
         tail = self.tails.pop(key, None)
-        if tail is None or b"\r" in data:
-            tail = tail or Source()
+        if tail is None:
+            try:
+                tail = self._spare.pop()
+            except IndexError:
+                tail = Source()
+            tail.site = self.sites.find(frame)
+        elif 13 in data:  # a carriage return
             tail.site = self.sites.find(frame)
         lines = tail.add(data)
         if lines is not None:
             self.record([self.python(line, tail.site) for line in lines.split(b"\n")])
-        if tail.data:
-            if self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
-                self.record([self.python(tail.take(), tail.site)])
-            elif self.guard.channel is not None:
-                self.guard.channel.wake()
+        if not tail.data:
+            self._spare.append(tail)
+        elif self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
+            self.record([self.python(tail.take(), tail.site)])
+        elif (channel := self.guard.channel) is not None and not channel.ticking:
+            channel.wake()
 
     def deliver(self, source: Source, block: bytes) -> None:
         """Lines that came through a pipe: a child's, C code's, or finished records of our workers."""
@@ -358,6 +373,9 @@ class Intake:
         """Latch, then show, in pieces that a pipe keeps whole."""
         for stray in strays:
             self.ledger.add(stray)
+        if len(strays) == 1 and not self.packed:
+            self._show(self.render(strays[0]).encode("utf-8", "backslashreplace") + b"\n")
+            return
         batch = b""
         for stray in strays:
             line = pack(stray) if self.packed else self.render(stray).encode("utf-8", "backslashreplace") + b"\n"
@@ -368,13 +386,14 @@ class Intake:
         self._show(batch)
 
     def _show(self, data: bytes) -> None:
-        if self.guard.role == "worker":
+        guard = self.guard
+        if guard.role == "worker":
             try:
                 os.write(1, data)
             except OSError:  # the owner is gone, and its channel with it
                 return
-        elif self.guard.sink is not None and data:
-            self.guard.sink.write(data)
+        elif guard.sink is not None and data:
+            guard.sink.write(data)
 
     def tell(self, text: str, once: str = "") -> None:
         """Something we have to say ourselves, on the same way as the report."""
@@ -389,8 +408,11 @@ class Intake:
 
     def _for_a_person(self, data: bytes, frame: "FrameType | None") -> bool:
         """Help and version output of argparse and click, before the first frame: not a server run, so not a stray."""
+        if frame is None or frame.f_code is self._innocent:
+            return False
         self.began = self._began() or self.guard.finished
-        if self.began or frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] not in HELP:
+        if self.began or str(frame.f_globals.get("__name__")).partition(".")[0] not in HELP:
+            self._innocent = frame.f_code
             return False
         from ._seldom import is_help
 

@@ -34,7 +34,7 @@ class StrayRaw(io.RawIOBase):
     # Bound at definition: module globals may be gone when an object's destructor prints.
     def write(self, data: "Buffer", /, _frame: "Callable[[], FrameType]" = sys._getframe) -> int:
         """Take bytes; a str is a TypeError, as it is for the real buffer."""
-        piece = bytes(memoryview(data))
+        piece = data if type(data) is bytes else bytes(memoryview(data))
         if piece:
             self._took(piece, _frame().f_back)  # None when C code alone called print: atexit.register(print, "bye")
         return len(piece)

@@ -164,8 +164,8 @@ def own(fd: int, pid: int) -> bool:
 
 def owned(fd: int, pid: int, closed: bool = False) -> bool:
     """True when ``fd`` is still the description that we marked: a recycled number has another owner, or none. A seventh
-    of the time that fstat takes, and it stands before every frame; False proves nothing. ``closed``: the answer for a
-    descriptor that is none."""
+    of the time that fstat takes, for what is looked at before every frame; False proves nothing. ``closed``: the answer
+    for a descriptor that is none."""
     try:
         return _fd.fcntl is not None and _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETOWN) == pid
     except OSError:

@@ -13,6 +13,7 @@ import errno
 import os
 import select
 import sys
+from os import getpid
 from time import monotonic
 
 from . import _channel, _fd, _guard, _ledger, _stream
@@ -36,6 +37,10 @@ VERIFY_EVERY = (
 TORN = "a frame was interrupted half way: another one would be read as its rest"
 
 
+GETOWN = getattr(_fd.fcntl, "F_GETOWN", 0)
+ask: "Callable[[int, int], int]" = _fd.fcntl.fcntl if GETOWN else lambda fd, what: -1
+
+
 class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less costs less than a look at it
     """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself).
 
@@ -46,10 +51,10 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
 
     def __init__(self, fd: int, verify: "Callable[[], object]") -> None:
         self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
-        self._pid, self.refusal, self.frames, self.lent = os.getpid(), "", 0, False
+        self._pid, self.refusal, self.frames, self.lent = getpid(), "", 0, False
         self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
         self._dead, self._verified, self._target = "", 0.0, (fd,)
-        self._marked = own(fd, self._pid)
+        own(fd, self._pid)
 
     @property
     def busy(self) -> bool:
@@ -63,8 +68,8 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
         torn frame, descriptor taken away). Nothing of ``data`` was written then, or the wire is dead for good.
         """
         frame = data if type(data) is bytes else bytes(memoryview(data))
-        if self.refusal or os.getpid() != self._pid:
-            raise refused(self.refusal or f"process {os.getpid()} is a fork: process {self._pid} owns the wire")
+        if self.refusal or getpid() != self._pid:
+            raise refused(self.refusal or f"process {getpid()} is a fork: process {self._pid} owns the wire")
         with self._lock:
             if self._busy:  # we interrupted ourselves: the write under way sends this one too
                 self._queue.append(frame)
@@ -81,13 +86,13 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
         return len(frame)
 
     def _put(self, frame: bytes) -> None:
-        if self._dead or not (owned(self._number, self._pid) or _fd.identity(self._number) == self.identity):
-            self._queue.clear()
-            raise self._gone()
-        now = monotonic()
-        if not self._marked or owned(1, self._pid, closed=True) or now > self._verified + VERIFY_EVERY:
-            self._verified = now
-            self._verify()
+        now, pid = monotonic(), self._pid
+        try:  # owned() twice, without its calls
+            usual = ask(self._number, GETOWN) == pid != ask(1, GETOWN)
+        except OSError:
+            usual = False
+        if not usual or self._dead or now > self._verified + VERIFY_EVERY:
+            self._look(now)
         self._dead, left = TORN, len(frame)
         try:
             while left:
@@ -111,6 +116,14 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
                 self._dead = ""  # whole, or not begun: whatever passes here, no harm is done
         self.frames += 1
 
+    def _look(self, now: float) -> None:
+        """The whole look at the wire and at fd 1."""
+        if self._dead or not (owned(self._number, self._pid) or _fd.identity(self._number) == self.identity):
+            self._queue.clear()
+            raise self._gone()
+        self._verified = now
+        self._verify()
+
     def _gone(self) -> Exception:
         if self._dead == TORN:
             return refused(f"the wire is closed: {TORN}; restart the server")
@@ -133,8 +146,8 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
 
     def adopt(self) -> None:
         """Make this process, a fork, the owner."""
-        self._pid, self._lock, self._busy, self.frames = os.getpid(), _thread.RLock(), False, 0
-        self._marked = own(self._number, self._pid)
+        self._pid, self._lock, self._busy, self.frames = getpid(), _thread.RLock(), False, 0
+        own(self._number, self._pid)
 
     def flush(self) -> None:
         """Nothing waits here."""
@@ -162,14 +175,13 @@ def own(fd: int, pid: int) -> bool:
     return owned(fd, pid)
 
 
-def owned(fd: int, pid: int, closed: bool = False) -> bool:
+def owned(fd: int, pid: int) -> bool:
     """True when ``fd`` is still the description that we marked: a recycled number has another owner, or none. A seventh
-    of the time that fstat takes, for what is looked at before every frame; False proves nothing. ``closed``: the answer
-    for a descriptor that is none."""
+    of the time that fstat takes, for what is looked at before every frame; False proves nothing."""
     try:
-        return _fd.fcntl is not None and _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETOWN) == pid
+        return ask(fd, GETOWN) == pid
     except OSError:
-        return closed
+        return False
 
 
 # ---- fork, exec, exit
@@ -190,7 +202,7 @@ def _after_fork() -> None:
 
 def forked(guard: "Guard") -> None:
     """In a forked child: hold nothing that keeps the client from seeing the end of file, own nothing."""
-    owner, guard.pid = guard.pid, os.getpid()
+    owner, guard.pid = guard.pid, getpid()
     guard.intake.tails.clear()
     guard.first_use = _thread.RLock()
     if guard.role != "owner":
@@ -215,7 +227,7 @@ def forked(guard: "Guard") -> None:
 def _exec(original: "Callable[..., Any]") -> "Callable[..., Any]":
     def exec_with_wire(*args: "Any", **kwargs: "Any") -> "Any":
         guard = _guard.current
-        if guard is None or guard.role != "owner" or guard.pid != os.getpid() or guard.finished:
+        if guard is None or guard.role != "owner" or guard.pid != getpid() or guard.finished:
             return original(*args, **kwargs)
         path: str | bytes | int = args[0] if args else kwargs.get("path", 0)
         if not isinstance(path, int) and (not os.access(path, os.X_OK) or os.path.isdir(path)):
@@ -248,7 +260,7 @@ def at_exit() -> None:
     guard = _guard.current
     if guard is None or guard.role not in ("owner", "worker") or guard.finished:
         return
-    if guard.pid != os.getpid():
+    if guard.pid != getpid():
         forked(guard)
     for stream in (sys.stdout, guard.original):
         try:

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 _SHOWN: Final = 2000  # bytes of a line in a failure message
+_SAVED: Final = 1 << 16  # bytes of it in a JSON report, which may tell a thousand findings of one line
 _WIRE_STAGES: Final = ("framing", "encoding", "json", "limits")
 
 
@@ -33,9 +34,10 @@ class Finding:
     severity: Severity = "error"
 
     def as_dict(self) -> dict[str, object]:
-        """JSON-ready; the bytes as base64 and as Python's repr."""
+        """JSON-ready; the head of the bytes as base64 and as Python's repr, and how many there are."""
         own: dict[str, object] = {name: getattr(self, name) for name in self.__slots__ if name != "raw"}
-        return own | {"raw": repr(self.raw[:_SHOWN]), "raw_base64": base64.b64encode(self.raw).decode("ascii")}
+        head = base64.b64encode(self.raw[:_SAVED]).decode("ascii")
+        return own | {"raw": repr(self.raw[:_SHOWN]), "raw_base64": head, "raw_size": len(self.raw)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Source: modelcontextprotocol schema/<revision>/schema.json.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 Members: TypeAlias = dict[str, str]  # member of params -> JSON type
 Methods: TypeAlias = dict[str, Members]
@@ -36,6 +37,28 @@ COMPLETE: Members = {"argument": "object", "ref": "object"}
 COMPLETE_2025_06: Members = COMPLETE | {"context?": "object"}
 RETRY: Members = {"inputResponses?": "object", "requestState?": "string"}
 INITIALIZE: Members = {"protocolVersion": "string", "capabilities": "object", "clientInfo": "object"}
+
+# ------------------------------------------------------------------------------------------------ members of _meta
+PREFIX: Final = "io.modelcontextprotocol/"
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+META: Mapping[str, Members] = {"request": {"progressToken?": "id"}, "notification": {}, "response": {}}
+META_NAMES_REVISION: Mapping[str, Members] = {
+    "request": {
+        "progressToken?": "id",
+        PREFIX + "protocolVersion": "string",
+        PREFIX + "clientCapabilities": "object",
+        PREFIX + "clientInfo?": "object",
+        PREFIX + "logLevel?": "level",
+    },
+    "notification": {PREFIX + "subscriptionId?": "id"},
+    "response": {PREFIX + "subscriptionId?": "id", PREFIX + "serverInfo?": "object"},
+}
+# what the specification itself puts below the prefixes that it keeps for itself, of any revision
+META_KEYS: Final = frozenset(
+    {name.rstrip("?") for members in META_NAMES_REVISION.values() for name in members}
+    | {PREFIX + "related-task", PREFIX + "model-immediate-response"}
+)
+NEEDS_PARAMS: Final = frozenset(("notifications/cancelled",))  # required, though none of its members is
 
 # -------------------------------------------------------------------------------------------- methods by revision
 SERVER_REQUESTS: Methods = {"ping": NO_MEMBERS, "sampling/createMessage": SAMPLING, "roots/list": NO_MEMBERS}

@@ -79,6 +79,19 @@ def classify(value: object, options: Strictness = STRICT, envelope: Envelope = J
     return _fault("no-shape", "none of method, result and error is there")
 
 
+def classify_batch(members: list[object], options: Strictness, envelope: Envelope) -> list[Message] | Fault:
+    """The messages of an array, or the first fault in it; that it holds other things comes before all else."""
+    if not all(isinstance(member, dict) for member in members):
+        return _fault("not-an-object", "an array that holds other things than messages")
+    messages: list[Message] = []
+    for member in members:
+        message = classify(member, options, envelope)
+        if isinstance(message, Fault):
+            return message
+        messages.append(message)
+    return messages
+
+
 def _call(message: dict[str, object], options: Strictness) -> Message | Fault:
     has_id, has_params = "id" in message, "params" in message
     if len(message) != 2 + has_id + has_params and (fault := _extra(message, _REQUEST_KEYS, options)):

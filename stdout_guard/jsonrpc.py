@@ -11,7 +11,17 @@ from collections.abc import Mapping
 from typing import cast
 
 from stdout_guard._json_out import bad_name, encode_json
-from stdout_guard._messages import JSONRPC, Envelope, Kind, Message, Protocol, RequestId, classify, classify_dap
+from stdout_guard._messages import (
+    JSONRPC,
+    Envelope,
+    Kind,
+    Message,
+    Protocol,
+    RequestId,
+    classify,
+    classify_batch,
+    classify_dap,
+)
 from stdout_guard._strict_json import Decoded, Decoder, decode
 from stdout_guard._strictness import STRICT, Fault, Note, Strictness
 from stdout_guard.errors import LocalProtocolError
@@ -32,6 +42,7 @@ __all__ = [
     "Strictness",
     "check_outgoing",
     "classify",
+    "classify_batch",
     "classify_dap",
     "decode",
     "dump_outgoing",

@@ -55,21 +55,27 @@ def test_strict_in_tests_passes_and_fails_where_it_should(tmp_path: Path) -> Non
     assert b"calculator.py:9" in failed.stdout
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*_server.py")))
-def test_the_import_survives_fixers_and_sorters(name: str, tmp_path: Path) -> None:
-    """``ruff --fix`` with unused-import removal and import sorting leaves the guard's import first."""
-    copy = tmp_path / name
-    shutil.copy(EXAMPLES / name, copy)
-    run(sys.executable, "-m", "ruff", "check", "--isolated", "--fix", "--select", "F401,I", str(copy))
-    code = [
-        line for line in copy.read_text().splitlines() if re.match(r"(import|from) ", line) and "__future__" not in line
-    ]
+def guarded_sources() -> dict[str, str]:
+    """Every example and README block that begins with the guard, by name."""
+    blocks = re.findall(r"<!-- test: (\w+) -->\n```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    found = {f"readme_{name}": text for name, text in blocks if "stdout_guard.auto" in text}
+    return found | {path.name: path.read_text("utf-8") for path in sorted(EXAMPLES.glob("*_server.py"))}
+
+
+FIXERS = {
+    "ruff": ["ruff", "check", "--isolated", "--fix", "--select", "F401,I"],
+    "isort": ["isort", "--settings-path", "/dev/null"],
+    "isort black": ["isort", "--profile", "black", "--settings-path", "/dev/null"],
+}
+
+
+@pytest.mark.parametrize("fixer", FIXERS)
+@pytest.mark.parametrize("name", guarded_sources())
+def test_the_import_survives_fixers_and_sorters(name: str, fixer: str, tmp_path: Path) -> None:
+    """An unused-import fixer and import sorters leave the guard's import, and leave it first."""
+    copy = tmp_path / "server.py"
+    copy.write_text(guarded_sources()[name], "utf-8")
+    assert run(sys.executable, "-m", *FIXERS[fixer], str(copy)).returncode in (0, 1)
+    lines = copy.read_text("utf-8").splitlines()
+    code = [line for line in lines if re.match(r"(import|from) ", line) and "__future__" not in line]
     assert "stdout_guard" in code[0], code
-
-
-def test_every_python_block_of_the_readme_compiles() -> None:
-    """What the README shows is Python."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert blocks
-    for block in blocks:
-        compile(block, "README.md", "exec")

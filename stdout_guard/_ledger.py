@@ -26,6 +26,7 @@ else:
 KEPT = 1000  # newest records kept for Guard.strays
 PLACES = 500  # places counted apart; the rest are counted together
 NOWHERE: "Site" = ("", 0, "", "", "")
+ENDLESS = range(1 << 62)
 FIELDS = ("source", "file", "line", "function", "caller", "pid", "program", "note", "text")
 
 
@@ -79,9 +80,6 @@ def thaw(values: "tuple[Any, ...]") -> StrayWrite:
     return stray
 
 
-ENDLESS = range(1 << 62)
-
-
 def value(counter: "Iterator[int]") -> int:
     """How many steps an iterator of ENDLESS has made: its length hint is exact, and reading it moves nothing."""
     hint: Any = counter
@@ -130,7 +128,7 @@ class Ledger:
 OURS, PLUMBING, STDLIB, DEPENDENCY, APPLICATION, ROUTER, WARNINGS = range(7)
 
 _SEP = os.sep
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + _SEP
+_PACKAGE = os.path.dirname(sys._getframe().f_code.co_filename) + _SEP  # as code objects say it, frozen ones too
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + _SEP
 _INSTALLED = (f"{_SEP}site-packages{_SEP}", f"{_SEP}dist-packages{_SEP}")
 _START = ("site", "sitecustomize", "usercustomize")  # modules that run before the application does
@@ -158,7 +156,10 @@ class CallSites:
         except OSError:  # the working directory is gone
             self.start = ""
         self.package, self.root, self.paths = "", "", dict[str, str]()
-        while installer is not None and installer.f_code.co_filename.startswith((_PACKAGE, "<frozen ")):
+        while installer is not None and (
+            installer.f_code.co_filename.startswith((_PACKAGE, "<frozen "))
+            or installer.f_code.co_name == "exec_module"  # an import hook: PyInstaller's, pytest's
+        ):
             installer = installer.f_back
         self.known = False
         if installer is not None and installer.f_globals.get("__name__") not in _START:
@@ -203,8 +204,8 @@ class CallSites:
             return STDLIB
         path = file if os.path.isabs(file) else os.path.join(self.start, file)
         installed = any(folder in path for folder in _INSTALLED)
-        if path.startswith(_STDLIB) and not installed:
-            return STDLIB
+        if (path.startswith(_STDLIB) and not installed) or (top in sys.stdlib_module_names and path != file):
+            return STDLIB  # by its path, or frozen and so without one
         if self.root and path.startswith(self.root):
             below = _SEP + path[len(self.root) :]
             if not any(folder in below for folder in _INSTALLED):

@@ -1,9 +1,9 @@
 """airbyte-cdk: its frames leave by ``print`` from nine modules, and its logging is protocol as well.
 
 Read on 7.39. ``airbyte_cdk.utils.print_buffer`` puts one object in the place of ``sys.stdout`` *and* ``sys.stderr``
-while a connector runs, collects what is printed and logged, and writes it to ``sys.__stdout__``. So all these modules
-share one set of streams: what the buffer module sets is seen by the modules that print, in the order of the calls, and
-by nobody else. A connector's own print goes to stderr with its line; its logging stays an Airbyte LOG message.
+while a connector runs, collects what is printed and logged, and writes it to ``sys.__stdout__``. So the ``print`` of all
+these modules goes where the buffer module's ``sys.stdout`` is, in the order of the calls; nobody else sees that one. A
+connector's own print goes to stderr with its line; its logging stays an Airbyte LOG message.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def printer(module: Any, guard: Guard, stdin: bool) -> str:
     prints = "print" in sdk._names(module)
     if prints:
         sdk._set(module, guard, "print", functools.partial(_print, streams))
-    sdk._give(module, guard, streams, streams["__stdout__"])
+    own = {name: streams[name] for name in ("stdin", "__stdout__")}  # their sys.stderr is not the buffer's affair
+    sdk._give(module, guard, own | {"stdout": streams["__stdout__"]}, streams["__stdout__"])
     return "" if prints or module.__name__ not in MUST_PRINT else "it does not print"
 
 
 @functools.lru_cache(maxsize=1)
 def shared_streams(guard: Guard) -> dict[str, Any]:
-    """What every airbyte module sees as sys.stdout, sys.__stdout__ and sys.stdin (a destination's records)."""
+    """What the buffer module sees as its streams; the others print to its stdout, a destination reads its stdin."""
     return sdk._streams(guard, True, guard.new_text_wire())
 
 

@@ -128,17 +128,3 @@ def test_a_destination_reads_its_input_and_writes_states(order: str, unbuffered:
     assert done.status == 0, f"{done}"
     missing = unnamed(done, path)
     assert not missing, "\n".join([*missing, str(done)])
-
-
-def test_a_release_that_prints_no_more_is_named(tmp_path: Path) -> None:
-    """An entry point whose frames leave some other way is reported by name, once."""
-    folder = tmp_path / "airbyte_cdk"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("", "utf-8")
-    (folder / "entrypoint.py").write_text("def launch():\n    return 1\n", "utf-8")
-    script = tmp_path / "server.py"
-    script.write_text("import stdout_guard.auto  # noqa: F401\nimport airbyte_cdk.entrypoint\n", "utf-8")
-    line = [str(environments.python("airbyte")), script.name]
-    done = drive.exchange(line, [], cwd=tmp_path)
-    said = "the adapter does not fit this version of airbyte_cdk.entrypoint (it does not print)"
-    assert done.report.count(said) == 1, f"{done}"

@@ -1,9 +1,9 @@
 """airbyte-cdk: its frames leave by ``print`` from nine modules, and its logging is protocol as well.
 
 Read on 7.39. ``airbyte_cdk.utils.print_buffer`` puts one object in the place of ``sys.stdout`` *and* ``sys.stderr``
-while a connector runs, collects what is printed and logged, and writes it to ``sys.__stdout__``. So the ``print`` of all
-these modules goes where the buffer module's ``sys.stdout`` is, in the order of the calls; nobody else sees that one. A
-connector's own print goes to stderr with its line; its logging stays an Airbyte LOG message.
+while a connector runs, collects what is printed and logged, and writes it to ``sys.__stdout__``. So the ``print`` of
+all these modules goes where the buffer module's ``sys.stdout`` is, in the order of the calls; nobody else sees that
+one. A connector's own print goes to stderr with its line; its logging stays an Airbyte LOG message.
 """
 
 from __future__ import annotations

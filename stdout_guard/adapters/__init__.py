@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
     How = Callable[[Any, _guard.Guard, bool], str]
 
-# module -> (function of sdk.py, or "file.function", that gives it the wire; whether it reads frames from sys.stdin too).
+# module -> (function of sdk.py, or "file.function", that gives it the wire; whether it reads frames from sys.stdin).
 # Read on the versions in the README's table; all of them look sys.stdout up at call time.
 ROWS = {
     "mcp.server.stdio": (
-        "shadow",
+        "mcp",
         True,
     ),  # 1.9 to 2.3; 2.x claims fd 0 and 1 itself unless the streams say other numbers
     "pygls.server": ("shadow", True),  # 1.3, 2.1: .buffer of both

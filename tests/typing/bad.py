@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import stdout_guard
 from stdout_guard import Guard, install
+from stdout_guard.boundary import Boundary, Call, Tool
+from stdout_guard.transcript import judge
 from stdout_guard.writer import FrameWriter
 
 install(1)  # BAD
@@ -27,3 +29,16 @@ def uses(guard: Guard) -> None:
     FrameWriter(guard.wire).send(1)  # BAD
     FrameWriter(guard.wire).send(None)  # BAD
     FrameWriter("stdout")  # BAD
+
+
+def allows(call: Call) -> str:
+    return "yes"
+
+
+judge("text")  # BAD
+judge(b"", framing="lines")  # BAD
+judge(b"", direction="up")  # BAD
+judge(b"").findings.append("mine")  # BAD
+Boundary([Tool("echo", description="", schema={})])  # BAD
+Boundary([Tool("echo", description="", schema={})], allows)  # BAD
+Boundary(["echo"], print)  # BAD

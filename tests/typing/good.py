@@ -25,6 +25,10 @@ from stdout_guard import (
     uninstall,
 )
 from stdout_guard.auto import guard as auto_guard
+from stdout_guard.boundary import AuthorizedAction, Boundary, Call, Decision, Reply, SessionClosed, Tool
+from stdout_guard.loops import serve, serve_async
+from stdout_guard.recorder import Execution, Refusal
+from stdout_guard.transcript import Finding, Report, Transcript, assert_protocol_stdout, judge
 from stdout_guard.writer import FrameWriter
 
 assert_type(auto_guard, Guard)
@@ -90,3 +94,41 @@ def errors() -> None:
         print(base)
     assert issubclass(LocalProtocolError, ProtocolError)
     assert issubclass(LateInstallWarning, RuntimeWarning)
+
+
+def judges(captured: bytes) -> bool:
+    report = judge(captured, framing="content-length", direction="client-to-server", revision="lsp", sent=b"")
+    assert_type(report, Report)
+    findings: tuple[Finding, ...] = tuple(report.findings)
+    transcript = Transcript(framing="ndjson")
+    transcript.feed(captured)
+    assert_type(transcript.close(), Report)
+    assert_protocol_stdout(captured)
+    return report.ok and not findings
+
+
+def decides(call: Call) -> Decision:
+    return Decision(call.arguments.get("name") == "mine", reason="not yours")
+
+
+def executes(action: AuthorizedAction) -> object:
+    return action.arguments["name"]
+
+
+async def executes_later(action: AuthorizedAction) -> object:
+    return executes(action)
+
+
+def told(record: Refusal | Execution) -> None:
+    print(record.as_dict())
+
+
+async def serves(guard: Guard) -> None:
+    boundary = Boundary([Tool("echo", description="", schema={"type": "object"})], decides, audit=told, executions=told)
+    assert_type(serve(boundary, executes, guard.take_stdin(), guard.wire), SessionClosed)
+    assert_type(await serve_async(boundary, executes_later, guard.take_stdin(), guard.wire), SessionClosed)
+    for event in boundary.feed(b"{}\n"):
+        if isinstance(event, Reply):
+            guard.wire.write(event.data)
+        elif isinstance(event, AuthorizedAction):
+            assert_type(boundary.complete(event, executes(event)), bytes)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from stdout_guard._actions import Decision
+from stdout_guard._actions import Decision, close_unawaited
 from stdout_guard._outcomes import Wanted
 
 
@@ -37,8 +36,7 @@ def decide(authorise: Authoriser, wanted: Wanted) -> Decision:
             return _plain(cast("Decision", verdict))
     except Exception as error:
         return Decision(False, f"the authoriser raised {type(error).__name__}")
-    if inspect.iscoroutine(verdict):
-        verdict.close()
+    close_unawaited(verdict)
     return Decision(False, f"the authoriser answered {type(verdict).__name__}")
 
 

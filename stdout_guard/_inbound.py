@@ -9,6 +9,7 @@ basic (``_meta`` in every request, server/discover, ids that differ from those i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
@@ -35,6 +36,7 @@ from stdout_guard.revisions import MCP_REVISIONS, META, Revision, check_message
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 BATCHES: Final = "2025-03-26"
 _RULES: Final[Mapping[str | None, Revision]] = {None: MCP_REVISIONS[LEGACY[-1]]} | MCP_REVISIONS
+_DATED = re.compile(r"(?:DRAFT-)?20\d\d-[0-9A-Za-z.-]{1,24}", re.ASCII)  # anything else of the peer's is not repeated
 _CAPABILITIES: Final[Mapping[str, Any]] = {"tools": {}}
 _CALL_MEMBERS: Final = frozenset(("name", "arguments", "_meta"))
 
@@ -102,7 +104,7 @@ class Session:
             return self._not_now(message) or self._method(message, params, self.revision)
         version = _version(params)
         if isinstance(version, str) and version != MODERN:
-            data = {"supported": self._versions(), "requested": version[:64]}
+            data = {"supported": self._versions(), "requested": version if _DATED.fullmatch(version) else ""}
             return _refused(message, "session", "unsupported-version", gentle=True, data=data)
         outcome = self._method(message, params, MODERN)
         if opens_modern and message.method != "server/discover" and isinstance(outcome, Answered | Wanted):
@@ -133,7 +135,7 @@ class Session:
             return _refused(message, "method", fault.code, revision=revision)
         if method == "tools/call":
             return self._call(message, params, revision)
-        if method == "initialize":
+        if method == "initialize" and revision != MODERN:  # with unknown_methods="note" the table lets it pass
             return self._initialize(message, params)
         if method == "tools/list" and "cursor" in params:
             return _refused(message, "method", "params-member", revision=revision)  # we never gave one out

@@ -1,7 +1,7 @@
 """Which tools exist and what their arguments must be: everything about a tool is checked when it is registered.
 
 A validator is any callable that takes the arguments as plain dicts and lists of its own; it refuses by raising or by
-returning False.
+returning False, and it cannot be asynchronous.
 What it returns otherwise is not used: the executor gets the arguments as they arrived, not as somebody coerced them.
 A schema never fetches: a reference that does not lead into the schema itself is an error at registration.
 """
@@ -9,6 +9,7 @@ A schema never fetches: a reference that does not lead into the schema itself is
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 from typing_extensions import TypeIs
 
-from stdout_guard._actions import thaw
+from stdout_guard._actions import close_unawaited, thaw
 
 Validator = Callable[[dict[str, Any]], object]
 
@@ -26,7 +27,8 @@ class Tool:
     """One registered tool. ``validate`` None: the JSON Schema is applied with jsonschema (extra ``boundary``).
 
     ``listing`` holds further members for tools/list (title, annotations, outputSchema).
-    Raises ValueError for a bad name or a schema that is itself invalid, RuntimeError when jsonschema is missing.
+    Raises ValueError for a bad name, an async validator or a schema that is itself invalid, RuntimeError when
+    jsonschema is missing.
     """
 
     name: str
@@ -38,6 +40,10 @@ class Tool:
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
             raise ValueError(f"tool {self.name!r}: a tool's name is non-empty printable text")
+        if inspect.iscoroutinefunction(self.validate):
+            raise ValueError(
+                f"tool {self.name!r}: validate is async, and nothing would await it; give a plain callable"
+            )
         check = _schema_validator(self.name, thaw(self.schema)) if self.validate is None else self.validate
         if self.schema.get("type") != "object":
             raise ValueError(f'tool {self.name!r}: the arguments are an object, so the schema needs "type": "object"')
@@ -61,9 +67,13 @@ class Tool:
         """
         check = self.validate
         try:
-            return check is not None and check(arguments) is not False
+            verdict = check is not None and check(arguments)
         except Exception:
             return False
+        if inspect.isawaitable(verdict):  # nobody awaits it: it has judged nothing
+            close_unawaited(verdict)
+            return False
+        return verdict is not False
 
 
 def register(tools: Iterable[Tool]) -> dict[str, Tool]:

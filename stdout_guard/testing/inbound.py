@@ -1,13 +1,16 @@
-"""Send the hostile corpus to a real server, one start for each case, and tell what it answered.
+"""Send the hostile corpus to a real server, one start for each case, and tell what it answered and executed.
 
 The names that must never run are replaced by a tool that the server really has, so that "unknown tool" cannot hide a
-parser that lets the frame through; a result, then, is an execution. Names that may run stay unknown to the server.
+parser that lets the frame through. A result, then, is an execution; so is any line in the file that ``RECORDER`` in the
+server's environment names: a tool that appends one for each execution (JSON, ``{"name": ..., "arguments": ...}``) shows
+also those that are never answered. Names that may run stay unknown to the server.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +18,14 @@ from dataclasses import dataclass, replace
 
 from stdout_guard.testing import corpus
 from stdout_guard.testing.conditions import Condition
-from stdout_guard.testing.dialogue import Message
+from stdout_guard.testing.dialogue import Dialogue, Message
 from stdout_guard.testing.happenings import is_result, status_text
 from stdout_guard.testing.hostile import Call
+from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import RunError, Server, opened
 
+RECORDER = "STDOUT_GUARD_RECORDER"
 FENCE = "stdout-guard-fence"
 QUIET = 1.0  # seconds without any work, after which nothing more will be answered
 
@@ -42,8 +47,10 @@ class Answered:
 def put(server: Server, call: Call | None, jobs: int = 0) -> tuple[list[str], list[str]]:
     """All cases that fit the server's framing: one line for each, and the ids of those that were executed."""
     cases = [case for case in corpus.load() if _fits(case, server)]
+    server = replace(server, limits=replace(server.limits, quiet=QUIET, grace=2.0))
+    records = call is not None and _records(server, call)
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(_try, server, case, call) for case in cases]
+        waiting = [pool.submit(_try, server, case, call, records) for case in cases]
         found = [future.result() for future in waiting]
     return [str(one) for one in found], [one.case for one in found if one.executed]
 
@@ -58,41 +65,87 @@ def _fits(case: corpus.Case, server: Server) -> bool:
     )
 
 
-def _try(server: Server, case: corpus.Case, call: Call | None) -> Answered:
-    title = f"{case.id} ({case.title})"
-    condition = Condition("corpus", title)
-    quick = replace(server, limits=replace(server.limits, quiet=QUIET, grace=2.0))
+def _try(server: Server, case: corpus.Case, call: Call | None, records: bool) -> Answered:
+    data, provable = _armed(case, call)
     try:
-        run, process = opened(quick, condition)
+        told = _drive(server, f"{case.id} ({case.title})", case.handshake, data, case.eof)
     except RunError as error:
         return Answered(case.id, f"{case.title}: {error}", False, False)
-    assert run.session is not None
-    dialogue = run.session.dialogue
-    data, provable = _armed(case, call)
-    with process:
-        for line in case.handshake:
-            dialogue.write(line, well_formed=False)
-        begun = not case.handshake or dialogue.await_answer("init", server.limits.start) is not None
-        for piece in data:
-            dialogue.write(piece, well_formed=False)
-        if case.eof:
-            process.close_stdin()
-            process.wait_for(lambda: None, server.limits.answer, QUIET)
-        else:
-            dialogue.write(dialogue.encode({"jsonrpc": "2.0", "id": FENCE, "method": "ping"}), well_formed=False)
-            dialogue.await_answer(FENCE, server.limits.answer)
-        gone = process.stdout.eof and not case.eof
-        ending = process.finish()
-        dialogue.answer_to(None)
-    answers = [m for m in dialogue.messages if "method" not in m.content and m.content.get("id") not in ("init", FENCE)]
-    results = Counter(repr(answer.content.get("id")) for answer in answers if is_result(answer))
-    executed = bool(results - _allowed(case))
-    words = [_told(answer) for answer in answers] or ["no answer"]
-    if gone:
-        words.append(f"then it ended, {status_text(ending.returncode)}")
-    if not begun:
-        words.append("the handshake was not answered")
+    results = Counter(repr(answer.content.get("id")) for answer in told.answers if _is_execution(answer))
+    executed = told.recorded > 0 if records else bool(results - _allowed(case))
+    words = [_told(answer) for answer in told.answers] or ["no answer"]
+    if told.recorded:
+        words.append(f"{told.recorded} recorded by the tool")
+    words += told.remarks
     return Answered(case.id, f"{case.title}: {', '.join(words)}", executed and provable, provable)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one start of the server brought."""
+
+    answers: list[Message]
+    recorded: int
+    remarks: list[str]
+
+
+def _drive(server: Server, title: str, handshake: Sequence[bytes], data: list[bytes], eof: bool) -> _Seen:
+    """Start the server, send a handshake and the data, and end it."""
+    with tempfile.TemporaryDirectory(prefix="stdout-guard-", ignore_cleanup_errors=True) as folder:
+        record = os.path.join(folder, "executed")
+        run, process = opened(server, Condition("corpus", title, env={RECORDER: record}))
+        assert run.session is not None
+        dialogue = run.session.dialogue
+        with process:
+            for line in handshake:
+                dialogue.write(line, well_formed=False)
+            begun = not handshake or dialogue.await_answer("init", server.limits.start) is not None
+            gone = _send(data, eof, process, dialogue)
+            ending = process.finish()
+            dialogue.answer_to(None)
+        recorded = _recorded(record)
+    answers = [m for m in dialogue.messages if "method" not in m.content and m.content.get("id") not in ("init", FENCE)]
+    remarks = [f"then it ended, {status_text(ending.returncode)}"] if gone else []
+    return _Seen(answers, recorded, remarks if begun else [*remarks, "the handshake was not answered"])
+
+
+def _records(server: Server, call: Call) -> bool:
+    """Whether a call that is in order is written down: then what is not written down was not executed."""
+    case = next((case for case in corpus.load() if case.handshake and _fits(case, server)), None)
+    if case is None:
+        return False
+    method, params = server.protocol.calls(call.name, call.arguments)
+    request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+    try:
+        return _drive(server, "is there a recorder", case.handshake, [request], False).recorded > 0
+    except RunError:
+        return False
+
+
+def _send(data: list[bytes], eof: bool, process: ServerProcess, dialogue: Dialogue) -> bool:
+    """Send a case and wait until all of it had its chance; whether the server ended although its input had not.
+
+    Where the last frame is whole, a ping comes before the end of the input: some servers drop at it what is under way.
+    """
+    for piece in data:
+        dialogue.write(piece, well_formed=False)
+    if not eof or data[-1][-1:] == b"\n":
+        dialogue.write(dialogue.encode({"jsonrpc": "2.0", "id": FENCE, "method": "ping"}), well_formed=False)
+        dialogue.await_answer(FENCE, process.limits.answer)
+    gone = process.stdout.eof
+    if eof:
+        process.close_stdin()
+        process.wait_for(lambda: None, process.limits.answer, QUIET)
+    return gone
+
+
+def _recorded(path: str) -> int:
+    """How many executions the server's own tool wrote down."""
+    try:
+        with open(path, "rb") as record:
+            return sum(1 for line in record if line.strip())
+    except FileNotFoundError:
+        return 0
 
 
 def _armed(case: corpus.Case, call: Call | None) -> tuple[list[bytes], bool]:
@@ -120,6 +173,11 @@ def _allowed(case: corpus.Case) -> Counter[str]:
         if mapping(content.get("params")).get("name") in case.expect["executor_calls"]:
             found[repr(content.get("id"))] += 1
     return found
+
+
+def _is_execution(answer: Message) -> bool:
+    """A result, unless it is that of a handshake."""
+    return is_result(answer) and "protocolVersion" not in mapping(answer.content.get("result"))
 
 
 def _told(answer: Message) -> str:

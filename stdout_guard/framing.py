@@ -99,16 +99,20 @@ class _LineReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         out: list[Event] = []
-        start, limit = 0, self._max
+        start, limit, line, offset = 0, self._max, self._line, self._offset
+        whole = not (self._tail or self._skipping)  # the line begins in these bytes
         while (end := data.find(b"\n", start)) >= 0:  # a memchr; split() looks at each byte by itself
             piece = data[start:end]
             start = end + 1
-            if piece and piece[-1] != _CR and len(piece) <= limit and not (self._tail or self._skipping):
-                out.append(make_frame((b"", piece, b"\n", self._line, self._offset)))  # the ordinary line, whole
-                self._line += 1
-                self._offset += len(piece) + 1
+            if whole and piece and piece[-1] != _CR and len(piece) <= limit:
+                out.append(make_frame((b"", piece, b"\n", line, offset)))  # the ordinary line
+                line += 1
+                offset += len(piece) + 1
             else:
+                self._line, self._offset = line, offset
                 self._end_line(piece, out)
+                line, offset, whole = self._line, self._offset, True
+        self._line, self._offset = line, offset
         if start < len(data):
             self._hold(data[start:] if start else data, out)
         return out

@@ -116,14 +116,16 @@ class Transcript:
         return Report(findings, notes, self._frames, self._size, self._eras.name, found.omitted, unread)
 
     def _events(self, events: Iterable[Event]) -> None:
+        event = None
         for event in events:
             if type(event) is Frame:
                 self._frame(event)
             else:
                 self._framing_fault(cast("FramingFault", event))
+        if event is not None:
+            self._line = event.line + 1
 
     def _framing_fault(self, fault: FramingFault) -> None:
-        self._line = fault.line + 1
         if self._framing == "content-length":
             self._dead_at = fault.offset + len(fault.raw)
         if self._held is not None and fault.stage == "framing" and self._framing == "content-length":
@@ -151,7 +153,6 @@ class Transcript:
 
     def _frame(self, frame: Frame) -> None:
         self._frames += 1
-        self._line = frame.line + 1
         decoded = self._decoder.decode(frame.body)
         if self._held is not None:
             self._release(continued=isinstance(decoded, Fault))

@@ -16,10 +16,19 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
 from wire.tables import channel, rows  # noqa: E402
 
+from stdout_guard.jsonrpc import STRICT, Strictness  # noqa: E402
 from stdout_guard.transcript import Transcript, explain, judge  # noqa: E402
 
 FRAMINGS = ("ndjson", "content-length")
 WAYS = ("server-to-client", "client-to-server")
+OPTIONS = (
+    STRICT,
+    Strictness(
+        bare_cr="allow", blank="allow", surrogates="allow", overflow="allow", dup_keys="envelope", extra="allow"
+    ),
+    Strictness(crlf="reject", line_seps="reject", unknown_methods="reject"),
+    Strictness(max_frame=200, max_depth=4, max_digits=8, unknown_methods="note"),
+)
 REVISIONS = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "jsonrpc", "lsp", "dap")
 
 
@@ -34,6 +43,7 @@ def one_input(data: bytes) -> None:
     sent = body[: len(body) * split // 256] if split else None
     out = body[len(sent) :] if sent else body
     settings = {"framing": framing, "direction": direction, "revision": revision, "sent": sent}
+    settings["options"] = OPTIONS[choice // (4 * len(REVISIONS)) % len(OPTIONS)]
     whole = judge(out, **settings)
     pieces = Transcript(**settings)
     at = len(out) * cut // 256

@@ -85,6 +85,11 @@ _RULE_BY_CODE: Final = {
     "progress-unknown-token": "MCP basic/utilities/progress: only tokens of active requests",
     "undeclared-logging": "MCP server/utilities/logging: capabilities",
     "reused-id": "MCP basic: an id is not used twice by the same requestor",
+    "cancelled-not-own": "MCP basic/utilities/cancellation: a request of the same direction",
+    "cancelled-initialize": "MCP basic/utilities/cancellation: initialize must not be cancelled",
+    "before-initialize": "MCP basic/lifecycle: initialize is the first interaction",
+    "meta": "MCP basic: _meta",
+    "meta-key": "MCP basic: format of the keys of _meta",
     "batch": "MCP 2025-03-26 alone has batches",
 }
 

@@ -28,10 +28,13 @@ class Source:
     """Where lines come from: fd 1's pipe, a child's own, or the prints of one thread (fd -1); and the line that is not
     finished yet. Progress bars keep their last state only; a huge line loses its middle."""
 
-    def __init__(self, kind: str = "python", fd: int = -1, program: str = "", site: "Site | None" = None) -> None:
-        self.kind, self.fd, self.program, self.site, self.pid = kind, fd, program, site, 0
-        self.identity = _fd.identity(fd) if fd >= 0 else None
-        self.data, self.lost, self.touched = bytearray(), 0, 0.0
+    kind, fd, program, pid, lost, touched = "python", -1, "", 0, 0, 0.0
+    identity: "_fd.Identity | None" = None
+
+    def __init__(self, site: "Site | None", kind: str = "", fd: int = -1, program: str = "") -> None:
+        self.data, self.site = bytearray(), site
+        if kind:
+            self.kind, self.fd, self.program, self.identity = kind, fd, program, _fd.identity(fd)
 
     def add(self, data: bytes) -> "bytes | None":
         """Take a piece; returns the lines that it finished, without the end of the last one, or None."""
@@ -76,7 +79,7 @@ class Channel:
         self.wake_identity = _fd.identity(self.wake_write)
         undo.append(self._close_wake)
         os.set_blocking(self.wake_write, False)
-        self.shared = Source("fd1", self.read_fd)
+        self.shared = Source(None, "fd1", self.read_fd)
         self.sources: dict[int, Source] = {self.read_fd: self.shared}
         self.ticking = self.stopping = self.running = False
         self.chunk = CHUNK  # bytes of one read

@@ -243,7 +243,6 @@ class Intake:
 
             self.refuse = _seldom.refuse
         self._local, self._told, self._frames = _thread._local(), set[str](), 0
-        self._spare: list[Source] = []
         self._innocent: CodeType | None = None  # the last that wrote no help
 
     def python_write(self, data: bytes, frame: "FrameType | None") -> None:
@@ -276,19 +275,15 @@ class Intake:
             key = self._local.key = object()  # not the thread's ident: those are recycled
         tail = self.tails.pop(key, None)
         if tail is None:
-            try:
-                tail = self._spare.pop()
-            except IndexError:
-                tail = Source()
-            tail.site = self.sites.find(frame)
+            tail = Source(self.sites.find(frame))
         elif 13 in data:  # a carriage return
             tail.site = self.sites.find(frame)
         lines = tail.add(data)
         if lines is not None:
             self.record([self.python(line, tail.site) for line in lines.split(b"\n")])
         if not tail.data:
-            self._spare.append(tail)
-        elif self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
+            return
+        if self.tails.setdefault(key, tail) is not tail:  # a signal handler printed meanwhile
             self.record([self.python(tail.take(), tail.site)])
         elif (channel := self.guard.channel) is not None and not channel.ticking:
             channel.wake()

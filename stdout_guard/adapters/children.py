@@ -76,7 +76,7 @@ class OwnPipe:
     def __init__(self, channel: _channel.Channel, args: "Any", site: str) -> None:
         self.channel, self.mark = channel, ""
         read_end, self.write_end = _fd.pipe()
-        self.source = _channel.Source("child", read_end, _program(args), ("", 0, "", site, ""))
+        self.source = _channel.Source(("", 0, "", site, ""), "child", read_end, _program(args))
 
     @classmethod
     def for_child(cls, stdout: "Any", args: "Any") -> "OwnPipe | None":

@@ -28,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NPM_MANIFEST = ROOT / "tests" / "real" / "npm" / "package.json"
+DOWNLOADS = 3  # times that an installer is started before its words are believed
 BUILD_DEADLINE = 600.0  # seconds for one pip or npm run, on a slow machine with an empty cache
 PACKAGE_LIFE = 24 * 3600.0  # seconds
 COMPLETE = ".complete"
@@ -107,7 +108,8 @@ def node_modules() -> Path:
 
     def build() -> None:
         (folder / "package.json").write_bytes(manifest)
-        _run([_program("npm"), "install", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder)
+        npm = [_program("npm"), "install", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=6"]
+        _run(npm, cwd=folder, tries=DOWNLOADS)
 
     _once(folder, build)
     return folder
@@ -149,9 +151,10 @@ def _virtual_environment(name: str) -> Path:
     def build() -> None:
         _run([sys.executable, "-m", "venv", str(folder)])
         pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, *recipe.packages, *runtime])
+        pip += ["--retries", "8"]
+        _run([*pip, *recipe.packages, *runtime], tries=DOWNLOADS)
         if recipe.alone:
-            _run([*pip, "--no-deps", *recipe.alone])
+            _run([*pip, "--no-deps", *recipe.alone], tries=DOWNLOADS)
 
     _once(folder, build)
     return folder
@@ -196,7 +199,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(command: list[str], cwd: Path | None = None) -> None:
+def _run(command: list[str], cwd: Path | None = None, tries: int = 1) -> None:
     # PYTHON* of the test session (a path, unbuffered, no bytecode) would leak into what is built
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON") and k != "VIRTUAL_ENV"}
     done = subprocess.run(
@@ -209,7 +212,9 @@ def _run(command: list[str], cwd: Path | None = None) -> None:
         timeout=BUILD_DEADLINE,
         check=False,
     )
-    if done.returncode:
+    if done.returncode and tries > 1:
+        _run(command, cwd, tries - 1)
+    elif done.returncode:
         tail = done.stdout.decode("utf-8", "replace")[-4000:]
         raise EnvironmentBuildError(f"exit {done.returncode}: {' '.join(command)}\n{tail}")
 

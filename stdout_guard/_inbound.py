@@ -30,7 +30,7 @@ from stdout_guard._outcomes import (
 )
 from stdout_guard._replies import MODERN
 from stdout_guard._tools import Tool
-from stdout_guard.jsonrpc import STRICT, Fault, Message, Strictness
+from stdout_guard.jsonrpc import JSONRPC, STRICT, Envelope, Fault, Message, Strictness
 from stdout_guard.revisions import MCP_REVISIONS, META, Revision, check_message
 
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -62,6 +62,11 @@ class Session:
         if self.pinned == MODERN:
             self.phase = "modern"
 
+    @property
+    def envelope(self) -> Envelope:
+        """Where the session's revision differs about the envelope; before there is one, as JSON-RPC has it."""
+        return JSONRPC if self.revision is None else _RULES[self.revision].envelope
+
     # ------------------------------------------------------------------------------------------------ what it asks for
 
     def judge(self, message: Message) -> Outcome:
@@ -78,15 +83,14 @@ class Session:
         """Let a judged message count: its id is used up, and the session moves on."""
         if outcome.phase is not None:
             self.phase = outcome.phase
-        if isinstance(outcome, Ignored):
-            return
-        self._ids.add(outcome.request_id)
         if isinstance(outcome, Wanted):
             self.revision = outcome.revision
             self.in_flight.add(outcome.request_id)
-        else:
+            self._ids.add(outcome.request_id)
+        elif isinstance(outcome, Answered):
             self.revision = outcome.revision or self.revision
             self.client = outcome.client or self.client
+            self._ids.add(outcome.request_id)
 
     def answered(self, request_id: int | str) -> None:
         """A released call has its answer, or needs none: its id is no longer in flight."""

@@ -19,11 +19,10 @@ from stdout_guard._released import Batch, Released
 from stdout_guard._replies import Event, Reply
 from stdout_guard._shapes import answer_shaped, misshapen, together
 from stdout_guard.framing import Frame, Framing, FramingFault
-from stdout_guard.jsonrpc import Decoder, Envelope, Fault, Strictness, classify
+from stdout_guard.jsonrpc import Decoder, Fault, Strictness, classify
 from stdout_guard.recorder import Tally
 
 MAX_BATCH: Final = 100
-_ERRORS_HAVE_IDS, _ERRORS_MAY_HAVE_NONE = Envelope(), Envelope(error_id_optional=True)
 
 
 class Passage:
@@ -67,17 +66,18 @@ class Passage:
         outcome = self._judge(value)
         if isinstance(outcome, Refused):
             return self._refuse(outcome, frame, out)
-        decision = decide(self._authorise, outcome) if isinstance(outcome, Wanted) else None
-        self._session.accept(outcome)
-        if isinstance(outcome, Wanted) and decision is not None and decision.allowed:
+        decision = None
+        if isinstance(outcome, Wanted) and (decision := decide(self._authorise, outcome)).allowed:
+            self._session.accept(outcome)
             out.append(self._released.release(outcome, decision, frame))
-        elif (message := self._settled(outcome, decision, frame, out)) is not None:
+            return None
+        self._session.accept(outcome)
+        if (message := self._settled(outcome, decision, frame, out)) is not None:
             self._reply(message, out)
         return None
 
     def _judge(self, value: object) -> Outcome:
-        later = (self._session.revision or "") >= "2025-11-25"
-        found = classify(value, self._options, _ERRORS_MAY_HAVE_NONE if later else _ERRORS_HAVE_IDS)
+        found = classify(value, self._options, self._session.envelope)
         return misshapen(value, found) if isinstance(found, Fault) else self._session.judge(found)
 
     # ------------------------------------------------------------------------------------------------------- batches

@@ -70,6 +70,8 @@ class Tool:
             verdict = check is not None and check(arguments)
         except Exception:
             return False
+        if verdict is None or verdict is True:  # what validators mostly say
+            return True
         if inspect.isawaitable(verdict):  # nobody awaits it: it has judged nothing
             close_unawaited(verdict)
             return False

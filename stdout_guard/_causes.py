@@ -31,7 +31,10 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r"\s*\[?(notice|warning)\] ", "a pip notice"),
     (r"npm (warn|err!?|notice)|> \S+@\S+ ", "output of npm"),
     (r"(/\S*/)?(ba|da|z|k)?sh: |.*: command not found", "a message of the shell in a wrapper script"),
-    (r"\s*\[?\d{4}-\d\d-\d\d[T ,]\d\d:\d\d", "a log record: a handler writes to stdout"),
+    (r"\s*\[?(\d{4}[-/.]\d\d[-/.]\d\d[T ,])?\d\d:\d\d:\d\d\b", "a log record: a handler writes to stdout"),
+    (r"\s*\[?\d{4}[-/.]\d\d[-/.]\d\d[T ,]\d\d:\d\d", "a log record: a handler writes to stdout"),
+    (r"SLF4J[(:]", "a log record: a handler writes to stdout"),
+    (r"\(node:\d+\) ", "a warning of Node.js"),
     (
         r"\s*\[?(trace|debug|info|warn(ing)?|error|critical|fatal|notice)\b[]:\s|-]",
         "a log record: a handler writes to stdout",

@@ -81,7 +81,7 @@ class Eras:
         if not isinstance(result, dict) or "protocolVersion" not in result:
             return
         version = cast("dict[str, object]", result)["protocolVersion"]
-        if session is not None and session.request_of(message) is not session.sent.initialize:
+        if session is not None and ((asked := session.request_of(message)) is None or asked.method != "initialize"):
             return
         if isinstance(version, str) and "capabilities" in result and (found := rev.MCP_REVISIONS.get(version)):
             modern = session is not None and session.sent.modern
@@ -103,8 +103,8 @@ def _opening(framing: Framing, session: Session | None) -> tuple[Revision, ...]:
     sent = session.sent
     if sent.plain:
         return (rev.JSONRPC,)
-    if sent.initialize is None and sent.modern:
+    if not sent.initializes and sent.modern:
         return (rev.MCP_2026_07_28,)
-    if sent.initialize is not None and not sent.modern:
+    if sent.initializes and not sent.modern:
         return _LEGACY
     return (*_LEGACY, rev.MCP_2026_07_28)

@@ -97,9 +97,9 @@ def _call(message: dict[str, object], options: Strictness) -> Message | Fault:
     if len(message) != 2 + has_id + has_params and (fault := _extra(message, _REQUEST_KEYS, options)):
         return fault
     method, params = message["method"], message.get("params")
-    if not isinstance(method, str) or not method:
+    if not method or not isinstance(method, str):
         return _fault("method", "method must be a string that is not empty")
-    if has_params and not isinstance(params, dict | list):
+    if has_params and params.__class__ is not dict and not isinstance(params, dict | list):
         return _fault("params", "params must be an object or an array, or be left out")
     if not has_id:
         return _message(("notification", message, False, None, method, params, ()))

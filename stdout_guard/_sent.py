@@ -49,7 +49,7 @@ class Sent:
     def __init__(self, data: bytes, framing: _framing.Framing) -> None:
         self.requests: dict[Key, Request] = {}
         self.tokens: dict[Key, Request] = {}
-        self.initialize: Request | None = None
+        self.initializes = False
         self.plain = False  # the client's initialize is not MCP's: some other protocol on JSON-RPC
         self.modern = False
         self.initialized = False
@@ -79,12 +79,19 @@ class Sent:
                 self._take(value)
 
     def _salvage(self, raw: bytes) -> None:
-        """A lenient server may run what a strict one refuses: its answer, too, belongs to something."""
-        try:
-            value: object = json.loads(raw)
-        except (ValueError, RecursionError):
-            return
-        self._optional(mapping(value).get("id"))
+        """A lenient server may run what a strict one refuses: its answer, too, belongs to something.
+
+        Universal newlines split at a carriage return; bytes that are no UTF-8 are replaced, or guessed at.
+        """
+        raw = raw.removesuffix(b"\n")
+        for piece in dict.fromkeys((raw, *raw.split(b"\r"))):
+            for text in (piece, piece.decode("utf-8", "replace")):
+                try:
+                    value: object = json.loads(text)
+                except (ValueError, RecursionError):
+                    continue
+                self._optional(mapping(value).get("id"))
+                break
 
     def _optional(self, identity: object) -> None:
         if type(identity) is float and identity.is_integer():
@@ -131,6 +138,6 @@ class Sent:
         token = meta.get("progressToken")
         if type(token) is int or type(token) is str:
             self.tokens[key_of(token)] = request
-        if message.method == "initialize" and self.initialize is None:
-            self.initialize = request
+        if message.method == "initialize" and not self.initializes:
+            self.initializes = True
             self.plain = not isinstance(params.get("protocolVersion"), str)

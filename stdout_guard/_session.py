@@ -114,7 +114,7 @@ class Session:
 
     def _result(self, message: Message, request: Request) -> Iterator[Breach]:
         result = mapping(message.value["result"])
-        if request is self.sent.initialize:
+        if request.method == "initialize":
             self._capabilities = mapping(result.get("capabilities"))
             version = result.get("protocolVersion")
             found = MCP_REVISIONS.get(version) if isinstance(version, str) else None
@@ -135,7 +135,7 @@ class Session:
         """Whether the life cycle with initialize applies."""
         if self._fixed is not None:
             return not self._fixed.result_type
-        return self.sent.initialize is not None or not self.sent.modern
+        return self.sent.initializes or not self.sent.modern
 
     def _call(self, message: Message, revision: Revision) -> Iterator[Breach]:
         params = mapping(message.params)

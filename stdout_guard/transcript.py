@@ -8,7 +8,6 @@ the two sides negotiated in the transcript itself: until that is known, a messag
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, cast
 
 from stdout_guard import revisions as rev
@@ -36,7 +35,7 @@ from stdout_guard.jsonrpc import (
     classify_batch,
     classify_dap,
 )
-from stdout_guard.revisions import Direction, Revision, check_message
+from stdout_guard.revisions import Direction, check_message
 
 __all__ = [
     "MAX_FINDINGS",
@@ -69,7 +68,8 @@ class Transcript:
             raise ValueError(f"unknown direction {direction!r}: expected one of {', '.join(rev.DIRECTIONS)}")
         fixed = None if revision == "auto" else rev.revision_named(revision)
         to_client = direction == "server-to-client"
-        limit = options.max_frame or (MAX_FRAME_TO_CLIENT if to_client else MAX_FRAME_TO_SERVER)
+        limit = MAX_FRAME_TO_CLIENT if to_client else MAX_FRAME_TO_SERVER
+        limit = limit if options.max_frame is None else options.max_frame
         self._reader = frame_reader(
             framing, max_frame=limit, crlf=options.crlf, blank=options.blank, content_type=fixed is not rev.DAP
         )
@@ -115,15 +115,16 @@ class Transcript:
         findings, notes = tuple(found.findings), tuple(found.notes)
         return Report(findings, notes, self._frames, self._size, self._eras.name, found.omitted, unread)
 
-    def _events(self, events: Iterable[Event]) -> None:
-        event = None
+    def _events(self, events: list[Event]) -> None:
         for event in events:
             if type(event) is Frame:
                 self._frame(event)
             else:
+                self._frames -= 1
                 self._framing_fault(cast("FramingFault", event))
-        if event is not None:
-            self._line = event.line + 1
+        if events:
+            self._frames += len(events)
+            self._line = events[-1].line + 1
 
     def _framing_fault(self, fault: FramingFault) -> None:
         if self._framing == "content-length":
@@ -152,7 +153,6 @@ class Transcript:
         self._fault(frame, fault)
 
     def _frame(self, frame: Frame) -> None:
-        self._frames += 1
         decoded = self._decoder.decode(frame.body)
         if self._held is not None:
             self._release(continued=isinstance(decoded, Fault))
@@ -202,29 +202,24 @@ class Transcript:
     def _message(self, frame: Frame, message: Message) -> None:
         if message.notes:
             self._records.note(frame, message.notes)
-        eras, session = self._eras, self._session
-        if eras.auto and (message.kind == "response" or message.method == "initialize"):
+        eras, session, kind = self._eras, self._session, message.kind
+        if eras.auto and (kind == "response" or message.method == "initialize"):
             eras.learn(message)
+        candidates = eras.candidates(message) if eras.by_message else eras.current
         notes: list[Note] = []
-        fault, judged_by = self._check(message, notes)
+        fault, judged_by = None, candidates[0]
+        for revision in candidates:  # the first that allows it, or the first one's objection
+            objection = check_message(message, revision, self._direction, self._options, notes)
+            if objection is None:
+                fault, judged_by = None, revision
+                break
+            fault = fault or objection
         if notes:
             self._records.note(frame, notes)
         if fault is not None:
             self._fault(frame, fault)
-        if session is None or (fault is not None and message.kind in ("request", "notification")):
-            return
-        self._records.breaches(session.receive(message, judged_by), frame.line, frame.offset, frame.raw)
-
-    def _check(self, message: Message, notes: list[Note]) -> tuple[Fault | None, Revision]:
-        """The first of the possible revisions that allows the message, or the first one's objection."""
-        candidates = self._eras.candidates(message) if self._eras.by_message else self._eras.current
-        first: Fault | None = None
-        for revision in candidates:
-            fault = check_message(message, revision, self._direction, self._options, notes)
-            if fault is None:
-                return None, revision
-            first = first or fault
-        return first, candidates[0]
+        if session is not None and (fault is None or kind in ("response", "error")):
+            self._records.breaches(session.receive(message, judged_by), frame.line, frame.offset, frame.raw)
 
     def _fault(self, frame: Frame, fault: Fault) -> None:
         self._records.fault(fault, frame.line, frame.offset, frame.raw)

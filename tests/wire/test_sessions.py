@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from stdout_guard.jsonrpc import STRICT
 from stdout_guard.revisions import MCP_REVISIONS, META
 from stdout_guard.transcript import judge
 
@@ -183,3 +184,46 @@ def test_logs_end_with_the_request_that_asked():
     answer = {"id": 1, "result": {"resultType": "complete", "tools": []}}
     assert judge(lines(log, answer), sent=lines(call)).ok
     assert codes(judge(lines(log, answer, log), sent=lines(call))) == ["unasked-log"]
+
+
+# ----------------------------------------------------------------------------------------------------- a second attempt
+
+
+def test_initialize_may_be_tried_again():
+    """A refused version is asked for anew: the answer that stands is the one that carries a result."""
+    (first, done), _ = opening("1900-01-01")
+    (second, _), answers = opening("2025-06-18")
+    listing = {"id": 3, "method": "tools/list"}
+    sent = lines(first | {"id": 1}, second | {"id": 2}, done, listing)
+    refused = {"id": 1, "error": {"code": -32602, "message": "unsupported version"}}
+    report = judge(lines(refused, answers[0] | {"id": 2}, {"id": 3, "result": {"tools": []}}), sent=sent)
+    assert report.ok
+    assert report.revision == "2025-06-18"
+
+
+PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"a":"%b"}}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "ids"),
+    [
+        (PING % (1, b"") + b"\r" + PING % (2, b"") + b"\n", [1, 2]),
+        (PING % (1, b"\xff") + b"\n", [1]),
+        (b"\xef\xbb\xbf" + PING % (1, b"") + b"\n", [1]),
+        ((PING % (1, b"")).decode().encode("utf-16-le") + b"\n", [1]),
+        (PING.replace(b'"%b"', b"NaN") % 1 + b"\n", [1]),
+        (PING % (1, b""), [1]),
+    ],
+    ids=["carriage return", "not utf-8", "byte order mark", "utf-16", "NaN", "no newline"],
+)
+def test_answers_to_what_only_a_lenient_server_reads(sent, ids):
+    """What was sent is not judged here: whoever answers it anyhow, with the id that stands in it, invents nothing."""
+    answers = [{"id": identity, "result": {}} for identity in ids]
+    assert judge(lines(*answers), sent=sent, revision="2025-06-18").ok
+    assert judge(b"", sent=sent, revision="2025-06-18").ok
+    assert codes(judge(lines({"id": 9, "result": {}}), sent=sent, revision="2025-06-18")) == ["unknown-id"]
+
+
+def test_no_frame_is_allowed_at_all():
+    """max_frame=0 means zero bytes, not the default."""
+    assert codes(judge(b"x\n", options=STRICT._replace(max_frame=0))) == ["frame-too-long"]

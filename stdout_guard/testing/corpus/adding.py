@@ -12,24 +12,17 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from stdout_guard._replies import code_for
+from stdout_guard.framing import Framing, encode
 from stdout_guard.recorder import STAGES
+from stdout_guard.revisions import META
 from stdout_guard.testing.corpus import HOME, SUMS, VERSION, CorpusError, load
 
 PLACEHOLDER = b"@EVIL@"
 FIRST_OWN_ID = 200
-CODES = {
-    "framing": -32700,
-    "encoding": -32700,
-    "json": -32700,
-    "limits": -32600,
-    "jsonrpc": -32600,
-    "session": -32600,
-    "method": -32601,
-    "schema": -32602,
-    "authorisation": "denied",
-}
+CODES: dict[str, int | str] = {stage: code_for(stage, "") for stage in STAGES} | {"authorisation": "denied"}
 _HANDSHAKE = [
     b'{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"<revision>",'
     b'"capabilities":{},"clientInfo":{"name":"hostile","version":"1"}}}\n',
@@ -85,11 +78,10 @@ def records(defect: Defect, number: int) -> list[dict[str, Any]]:
 def _call(name: str, defect: Defect) -> bytes:
     params: dict[str, Any] = {"name": name, "arguments": {"target": "t"}}
     if defect.revision >= "2026":
-        prefix = "io.modelcontextprotocol/"
-        params["_meta"] = {prefix + "protocolVersion": defect.revision, prefix + "clientCapabilities": {}}
+        params["_meta"] = {META + "protocolVersion": defect.revision, META + "clientCapabilities": {}}
     request = {"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}
     body = json.dumps(request, separators=(",", ":")).encode()
-    return body + b"\n" if defect.framing == "ndjson" else b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    return encode(cast("Framing", defect.framing), body)
 
 
 def _record(defect: Defect, case_id: str, variant: str) -> dict[str, Any]:

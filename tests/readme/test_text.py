@@ -13,7 +13,7 @@ from readme.blocks import README, ROOT, TEXT, all_blocks, anchors, links
 from stdout_guard._guard import VARIABLES
 from stdout_guard.cli import VERBS
 
-FIVE_MINUTES = 3300  # words at 650 a minute, skimmed: code and tables are looked at, not read out
+FIVE_MINUTES = 3000  # words at 600 a minute, skimmed: code and tables are looked at, not read out
 
 
 @pytest.mark.parametrize("link", links())
@@ -41,13 +41,13 @@ def test_the_first_screen() -> None:
 
 
 def test_the_length() -> None:
-    """What cannot be read in five minutes is not read."""
-    assert len(TEXT.split()) < FIVE_MINUTES
+    """What cannot be read in five minutes is not read; what is folded away does not count."""
+    assert len(re.sub(r"<details>.*?</details>", "", TEXT, flags=re.S).split()) < FIVE_MINUTES
 
 
 def test_every_variable_and_verb_is_there() -> None:
     """The page documents each environment variable and each verb, and no variable that does not exist."""
-    real = {f"STDOUT_GUARD{name}" for name in VARIABLES}
+    real = {f"STDOUT_GUARD{name}" for name in VARIABLES} | {"STDOUT_GUARD_RECORDER"}  # that one the gate sets
     assert set(re.findall(r"\bSTDOUT_GUARD(?:_[A-Z]+)?\b", TEXT)) == real
     for verb in VERBS:
         assert f"stdout-guard {verb}" in TEXT

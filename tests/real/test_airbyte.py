@@ -55,8 +55,14 @@ def unnamed(done: drive.Run, path: Path, *, own: bool = True) -> list[str]:
     return [line for line in missing if not re.match(r"noise \w+ warning:", line)]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize(("order", "unbuffered"), ORDERS)
+@pytest.mark.parametrize(
+    ("verb", "order", "unbuffered"),
+    [
+        pytest.param(verb, *order, marks=[pytest.mark.slow] * (verb != "read" and order == ORDERS[1]))
+        for verb in VERBS
+        for order in ORDERS
+    ],
+)
 def test_a_source_writes_its_messages_and_nothing_else(verb: str, order: str, unbuffered: bool, tmp_path: Path) -> None:
     """Each verb's messages and the connector's logging are whole lines on stdout; every stray line is named."""
     arguments, kinds = VERBS[verb]
@@ -92,7 +98,7 @@ def test_without_the_guard_a_source_is_dirty(tmp_path: Path) -> None:
     assert done.status == 1, f"{done}"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [pytest.param(v, marks=[pytest.mark.slow] * (v in ("spec", "check"))) for v in VERBS])
 def test_strict_has_nothing_to_say_about_the_sdk_itself(verb: str, tmp_path: Path) -> None:
     """A source without noise runs in strict mode to a good end: no write of the SDK's own is taken for a stray."""
     _, done = run(tmp_path, "sdk first", VERBS[verb][0], quiet=True, STDOUT_GUARD="strict")

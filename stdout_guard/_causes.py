@@ -23,6 +23,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r'\s+File "[^"]+", line \d+', "part of a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
     (r"(\w+\.)*\w*(Error|Exception|Interrupt)(:|$)", "the last line of a Python traceback"),
     (r"\s+at .+[:(]\d+", "a stack trace"),
+    (r"\(node:\d+\) ", "a warning of Node.js"),
     (r"(?s).*Warning: ", "a warning of the warnings module, sent to stdout"),
     (r"(?s).*(\d%|it/s|\[[#=>. -]{5,}\]|\r(?!\n))", "a progress bar"),
     (r"(?s)\s*\x1b", "terminal control sequences (colour, title, cursor)"),
@@ -34,7 +35,6 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r"\s*\[?(\d{4}[-/.]\d\d[-/.]\d\d[T ,])?\d\d:\d\d:\d\d\b", "a log record: a handler writes to stdout"),
     (r"\s*\[?\d{4}[-/.]\d\d[-/.]\d\d[T ,]\d\d:\d\d", "a log record: a handler writes to stdout"),
     (r"SLF4J[(:]", "a log record: a handler writes to stdout"),
-    (r"\(node:\d+\) ", "a warning of Node.js"),
     (
         r"\s*\[?(trace|debug|info|warn(ing)?|error|critical|fatal|notice)\b[]:\s|-]",
         "a log record: a handler writes to stdout",
@@ -104,6 +104,8 @@ def likely_cause(code: str, stage: str, raw: bytes) -> str:
     if stage not in ("framing", "encoding", "json", "jsonrpc") or code in ("truncated-body", "duplicate-key"):
         return ""
     head = raw[:_LOOK]
+    if code in ("not-a-header", "header-line-end") and head[:1] in (b"{", b"["):
+        return "a message without its header: a print of one, or newline-delimited output"
     for pattern, cause in _TABLE:
         if pattern.match(head):
             return cause

@@ -157,7 +157,8 @@ class Transcript:
         if self._held is not None:
             self._release(continued=isinstance(decoded, Fault))
         if isinstance(decoded, Fault):
-            if decoded.code == "embedded-newline" or (self._framing == "content-length" and decoded.stage == "json"):
+            cut = decoded.stage == "json" or decoded.code == "not-utf-8"  # perhaps by a length of characters
+            if decoded.code == "embedded-newline" or (self._framing == "content-length" and cut):
                 self._held = (frame, decoded)
             else:
                 self._fault(frame, decoded)

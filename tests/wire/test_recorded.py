@@ -47,11 +47,12 @@ def test_recorded_stdout_alone(name):
     assert report.ok, explain(report)
 
 
+@pytest.mark.parametrize("answered", [False, True], ids=["alone", "with the server's side"])
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("-bad")])
-def test_recorded_client(name):
+def test_recorded_client(name, answered):
     """The client's side is clean in its own direction, unknown methods and probes of the other era apart."""
-    meta, sent, _ = replay(name)
-    report = judge(sent, framing=meta["framing"], direction="client-to-server")
+    meta, sent, stdout = replay(name)
+    report = judge(sent, framing=meta["framing"], direction="client-to-server", sent=stdout if answered else None)
     assert {finding.code for finding in report.findings} <= {"unknown-method", "not-in-revision"}, explain(report)
 
 

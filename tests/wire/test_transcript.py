@@ -77,6 +77,34 @@ def test_notes_do_not_fail():
     assert [note.code for note in report.notes] == ["big-integer", "line-separator", "crlf"]
 
 
+def test_a_length_of_characters():
+    """A wrong Content-Length is named as such wherever it cuts, in the midst of a character too."""
+    body = '{"jsonrpc":"2.0","id":1,"result":{"a":"é😀é"}}'.encode()
+    for length in [*range(1, len(body)), *range(len(body) + 1, len(body) + 12)]:
+        data = b"Content-Length: %d\r\n\r\n%b" % (length, body) + encode("content-length", body)
+        assert codes(judge(data, framing="content-length")) == ["wrong-length"], length
+
+
+@pytest.mark.parametrize(
+    ("noise", "cause"),
+    [
+        (b"12:34:56.789 [main] INFO app - up\n", "a log record"),
+        (b"2026/12/01 12:34:56 listening\n", "a log record"),
+        (b"SLF4J: no providers\n", "a log record"),
+        (b"(node:7) Warning: x\n", "Node.js"),
+    ],
+)
+def test_causes_of_other_languages(noise, cause):
+    """Go, Java and Node write lines of their own; the guess names them."""
+    assert cause in judge(noise).findings[0].cause
+
+
+def test_a_message_without_its_header():
+    """On a Content-Length channel a bare message is recognised."""
+    for data in (GOOD, encode("content-length", GOOD[:-1]) + GOOD[:-1] + b"Content-Length: 39\r\n\r\n"):
+        assert "without its header" in judge(data, framing="content-length").findings[0].cause
+
+
 def test_notes_can_be_promoted():
     """Each note has an option that makes it a finding."""
     data = '{"jsonrpc":"2.0","id":1,"result":{"a":"\u2028"}}\r\n'.encode()

@@ -181,3 +181,32 @@ def test_action_is_answered_once(talk, action):
         talk.boundary.fail(action)
     assert talk.boundary.counts.executed == 1
     assert talk.boundary.counts.balanced
+
+
+def test_wrapped_executor_keeps_its_name():
+    """What a log or a debugger shows of a wrapped executor is the executor, plain and async."""
+
+    def plain(action):
+        """Says so."""
+
+    async def later(action):
+        """Says so too."""
+
+    for execute in (plain, later):
+        door = only_authorized(execute)
+        assert door is not execute and only_authorized(door) is door
+        assert (door.__name__, door.__doc__, door.__wrapped__) == (execute.__name__, execute.__doc__, execute)
+
+
+def test_error_says_why_nothing_was_executed(action):
+    """Which action, why, and the rule."""
+    door = only_authorized(lambda action: None)
+    with pytest.raises(TypeError) as wrong:
+        door({})
+    assert str(wrong.value) == (
+        "executor: takes an AuthorizedAction from Boundary.feed, not dict; nothing was executed"
+    )
+    door(action)
+    with pytest.raises(LocalProtocolError) as again:
+        door(action)
+    assert str(again.value) == "executor: action 'deploy' already executed; an action is executed at most once"

@@ -117,6 +117,20 @@ def test_reason_of_a_denial_is_text_in_the_audit():
     assert SECRET not in json.dumps(talk.recorder.refusals[0].as_dict())
 
 
+@pytest.mark.parametrize("kind", [Decision, type("Mine", (Decision,), {})])
+def test_a_decision_that_allows_is_plain_text_and_its_grant(kind):
+    """Its reason becomes text, its grant reaches the executor; one that is not exactly true allows nothing."""
+    talk = Talk(authorise=lambda call: kind(True, 5, "grant"))
+    talk.hold = True
+    talk.say(call())
+    assert talk.held[0].decision == Decision(True, "5", "grant")
+    assert type(talk.held[0].decision) is Decision
+    for allowed in (1, "yes", None):
+        refused = Talk(authorise=lambda call, allowed=allowed: kind(allowed, "because"))
+        assert refused.code(call()) == DENIED
+        assert refused.recorder.refusals[0].note == "because"
+
+
 def test_authoriser_cannot_change_what_it_sees():
     """Nothing of the call can be set, and what it keeps is not what the executor gets changed through."""
     seen = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from typing import cast
 
 HIDDEN = "[redacted]"
 _NAMES = (
@@ -43,7 +44,7 @@ _KEY_LINES = 200  # the longest key, with lines of others in between
 def withholding(redact: bool | Callable[[str], str]) -> Callable[[str], str]:
     """``redact`` (True: ours), made safe: one that fails, or prints, withholds the text, lets nothing out and breaks
     nothing."""
-    redactor: Callable[[str], object] = redact if callable(redact) else Redactor()
+    redactor = cast("Callable[[str], object]", redact if callable(redact) else Redactor())  # whatever the user's gives
     local = threading.local()
 
     def redacted(text: str) -> str:

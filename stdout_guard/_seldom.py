@@ -109,7 +109,8 @@ def _verdict(original: "Callable[[Any], Any]", guard: "Guard") -> "Callable[[Any
 
     def say(unraisable: "Any") -> None:
         if unraisable.exc_value is guard.intake.verdict:
-            guard.intake.tell(f"strict: {guard.ledger.total} stray writes to stdout in this run; exit status 120")
+            writes = f"{guard.ledger.total} stray write{'s' if guard.ledger.total != 1 else ''}"
+            guard.intake.tell(f"strict: {writes} to stdout in this run; exit status 120")
         else:
             original(unraisable)
 

@@ -24,11 +24,13 @@ class Settings:
     mode: str
     log_format: str
     channel: str
+    log: str
 
     def __init__(self, environment: "Mapping[str, str]", **given: object) -> None:
         for name, (variable, choices, default) in CHOICES.items():
             setattr(self, name, _choice(name, variable, choices, environment.get(variable), given.get(name)) or default)
-        self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(given.get("log") or "")  # type: ignore[call-overload]
+        log: Any = given.get("log") or ""
+        self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(log)
         listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")
         self.writers = _modules([*_names(given.get("writers")), *(name.strip() for name in listed if name.strip())])
         switched, asked = environment.get("STDOUT_GUARD_ASYNC"), given.get("async_wire")

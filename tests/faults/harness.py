@@ -223,6 +223,13 @@ class Child:
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
+    def wait_refused(self, seconds: float = DEADLINE) -> None:
+        """Wait until nobody can read what is sent to stdin."""
+        assert self.process.stdin is not None
+        poller = select.poll()
+        poller.register(self.process.stdin.fileno(), 0)
+        assert poller.poll(int(seconds * 1000)), "somebody holds the read end of stdin"
+
     def close_stdin(self) -> None:
         if self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):

@@ -11,7 +11,7 @@ import pytest
 from guard.harness import FRAME, Result
 
 STRICT = {"STDOUT_GUARD": "strict"}
-VERDICT = "strict: 1 stray writes to stdout in this run; exit status 120"
+VERDICT = "strict: 1 stray write to stdout in this run; exit status 120"
 
 
 def test_the_error_is_raised_at_the_line_that_wrote(run: Callable[..., Result]) -> None:

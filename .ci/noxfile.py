@@ -35,9 +35,17 @@ nox.options.envdir = str(ROOT / ".nox")
 nox.options.sessions = ["wheel", "dependencies"]
 
 
+def folder_of(session: nox.Session) -> Path:
+    """A folder of the session's own. Not create_tmp(): that becomes TMPDIR, too long a path for the sockets of
+    multiprocessing."""
+    folder = Path(session.virtualenv.location).resolve() / "work"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def built(session: nox.Session) -> Path:
     """The wheel of the present source, built by the interpreter that runs nox."""
-    folder = Path(session.create_tmp()).resolve()
+    folder = folder_of(session)
     for old in folder.glob("*.whl"):
         old.unlink()
     session.chdir(ROOT)
@@ -50,7 +58,7 @@ def built(session: nox.Session) -> Path:
 def out_of_reach(session: nox.Session, wheel: Path) -> dict[str, str]:
     """Makes a copy of the tests, with no source beside it, the working directory; returns the variables that point the
     children of the tests at the wheel's own files (not at site-packages: mypy takes no such path)."""
-    folder = Path(session.create_tmp()).resolve() / "tree"
+    folder = folder_of(session) / "tree"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     ignored = shutil.ignore_patterns("__pycache__")
@@ -143,7 +151,7 @@ def coverage(session: nox.Session) -> None:
     """
     session.chdir(ROOT)
     session.install("-q", "-e", ".[test]")
-    data = Path(session.create_tmp()).resolve() / "data"
+    data = folder_of(session) / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
     settings = data.parent / "coveragerc"

@@ -110,7 +110,7 @@ class Channel:
             raise
 
     def restart(self) -> None:
-        """Start the pump again: in a fork that took the channel over, or after an exec that failed."""
+        """Start the pump again: after an exec that failed."""
         self.start(self.deliver, self.idle, self.failed)
 
     def wake(self) -> None:

@@ -127,10 +127,10 @@ class Guard:
     def adopt_after_fork(self) -> None:
         """Call in the server before it forks its daemon self: the children of coming forks own the wire too, until this
         is called again in the child. Raises GuardStateError where there is no wire to hand on."""
-        if self.role != "owner":
-            from ._seldom import too_late
+        from . import _seldom  # now: in the fork its import could wait for a thread that is not there
 
-            raise too_late()
+        if self.role != "owner":
+            raise _seldom.too_late()
         self.heirs = not self.heirs
 
     # ---- foreign hands, fork

@@ -87,6 +87,31 @@ def _leads_to_us(guard: "Guard", stream: "Any") -> bool:
     return False
 
 
+def own_channel(guard: "Guard", old: _channel.Channel) -> None:
+    """In a fork that owns the wire: a channel of its own. The parent's would stay shared with the parent, whose pump
+    reads it until it ends, and whose end changes its flags."""
+    partly: _fd.Undo = []
+    guard.channel, why = None, ""
+    try:
+        fresh = _channel.Channel(partly)
+        fresh.start(guard.intake.deliver, guard.intake.idle, guard.intake.cut_off)
+        guard.channel = fresh
+        guard.undo.insert(0, lambda: _fd.unwind(partly))
+    except (OSError, RuntimeError, MemoryError) as error:
+        _fd.unwind(partly)
+        why = str(error) or type(error).__name__
+    target = guard.late_target if guard.channel is None else guard.channel.write_fd
+    copies = [fd for fd in (1, 2) if _fd.identity(fd) == old.identity]
+    for copy in [*copies, *_fd.twins(old.identity, {old.read_fd, old.write_fd})]:
+        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
+    old.forget()
+    guard.fd1 = _fd.identity(1)
+    guard.pipe = guard.fd1 if guard.channel is None else guard.channel.identity
+    os.environ[_guard.MARKER] = guard.mark()
+    if why:
+        guard.intake.tell(f"no pipe or thread for the fork's channel ({why}); fd 1 goes straight to stderr, unnamed")
+
+
 # ---- exit
 
 

@@ -208,9 +208,11 @@ def forked(guard: "Guard") -> None:
     if guard.role != "owner":
         return
     if guard.heirs:
-        guard.wire.adopt()
+        guard.opened.adopt()
         if guard.channel is not None:
-            guard.channel.restart()
+            from ._seldom import own_channel
+
+            own_channel(guard, guard.channel)
         return
     guard.role, guard.intake.packed = "worker", guard.channel is not None
     guard.opened.refuse(

@@ -273,6 +273,39 @@ def test_process_pools(launch: Callable[..., Child], wire: str, method: str, mod
     assert status == (120 if strict and channel == "thread" else 0)
 
 
+@pytest.mark.parametrize("leave", ["os._exit", "sys.exit"])
+def test_the_parent_of_a_daemon_takes_nothing_with_it(launch: Callable[..., Child], wire: str, leave: str) -> None:
+    """A daemon's parent that lives on a little, prints, and leaves in either way shares no pipe with the daemon: each
+    hears its own C level lines, and both end.
+
+    Seen to fail with the channel shared: the daemon waited for ever in a read that its parent had made blocking.
+    """
+    child = launch(
+        f"""
+parent = os.getpid()
+told, tell = os.pipe()
+guard.adopt_after_fork()
+if os.fork():
+    os.write(1, b"from the parent\\n")
+    os.read(told, 1)
+    {leave}(0)
+guard.adopt_after_fork()
+for number in range(50): os.write(1, b"from the daemon %d\\n" % number)
+os.write(tell, b"x")
+while os.getppid() == parent: pass
+os.write(1, b"alone\\n")
+os.system("echo a child")
+send(1)
+""",
+        wire=wire,
+    )
+    assert child.finish() == 0
+    assert child.ids() == [1]
+    parents = ["from the parent"] if leave == "sys.exit" else []  # os._exit waits for nobody
+    for line in (*parents, *(f"from the daemon {number}" for number in range(50)), "alone", "a child"):
+        assert f"stdout-guard: [fd 1]: {line}\n" in child.text, line
+
+
 def test_an_adopted_daemon(launch: Callable[..., Child], wire: str) -> None:
     """Hazard 18: a server that daemonises after adopt_after_fork() sends from its daemon self, whose strays are named;
     without it the frame is refused with that hint.

@@ -105,6 +105,9 @@ def _no_constant(name: str) -> object:
 
 
 def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
-    names = [name for name, _ in pairs]
-    twice = next(name for position, name in enumerate(names) if name in names[:position])
-    return Fault("duplicate-key", "json", f"the member {twice[:64]!r} is given twice in one object")
+    seen = set[str]()
+    for name, _ in pairs:
+        if name in seen:
+            break
+        seen.add(name)
+    return Fault("duplicate-key", "json", f"the member {name[:64]!r} is given twice in one object")

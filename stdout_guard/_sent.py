@@ -84,7 +84,7 @@ class Sent:
         Universal newlines split at a carriage return; bytes that are no UTF-8 are replaced, or guessed at.
         """
         raw = raw.removesuffix(b"\n")
-        for piece in dict.fromkeys((raw, *raw.split(b"\r"))):
+        for piece in dict.fromkeys((raw, *(piece for piece in raw.split(b"\r") if b'"id"' in piece))):
             for text in (piece, piece.decode("utf-8", "replace")):
                 try:
                     value: object = json.loads(text)

@@ -200,7 +200,8 @@ class Decoder:
 
     def _doubled_envelope(self, value: object) -> Fault | None:
         messages = cast("list[object]", value) if isinstance(value, list) else [value]
-        if any(message is double for message in messages for double in self._doubled):
+        doubled = set(map(id, self._doubled))
+        if any(id(message) in doubled for message in messages):
             return Fault("duplicate-key", "json", "a member of the message is given twice")
         self._notes.append(Note("duplicate-key", "a member is given twice: readers differ on which one counts"))
         return None

@@ -35,6 +35,11 @@ BOMBS = [
     ("utf-16", '{"jsonrpc":"2.0","id":1,"result":{}}\n'.encode("utf-16-le"), "encoding"),
     ("utf-32", '{"jsonrpc":"2.0","id":1,"result":{}}\n'.encode("utf-32-be"), "encoding"),
     ("one key 100000 times", HEAD + b"{" + b",".join([b'"k":0'] * 100_000) + b"}" + TAIL, "json"),
+    (
+        "100000 keys, the last one twice",
+        HEAD + b"{" + b",".join(b'"k%d":0' % min(n, 99_998) for n in range(100_000)) + b"}" + TAIL,
+        "json",
+    ),
     ("300000 blank lines", b"\n" * 300_000, "framing"),
     ("zeros", b"\0" * MIB + b"\n", "json"),
 ]
@@ -177,6 +182,16 @@ def test_time_is_linear(name, prefix, unit, suffix):
 
     small = max(cost(16 * 1024), 0.001)
     assert cost(128 * 1024) < small * 8 * 4, name
+
+
+def test_doubled_members_of_a_batch_are_linear():
+    """dup_keys=envelope: twenty thousand messages, each with a member given twice below, are settled in a moment."""
+    member = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1,"a":2}}'
+    data = b"[" + b",".join([member] * 20_000) + b"]\n"
+    started = time.process_time()
+    report = judge(data, revision="jsonrpc", direction="client-to-server", options=STRICT._replace(dup_keys="envelope"))
+    assert report.ok
+    assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize("unit", [b"a", b"a.", b" ", b"[=", b"1%", b"\x1b[", b'"a":', b"{'", b"\\", b"at x:"])

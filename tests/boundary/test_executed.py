@@ -1,6 +1,7 @@
 """What published servers execute of damaged frames: the table that is shown is what was measured."""
 
 import json
+from pathlib import Path
 
 import boundary_executed as executed
 import pytest
@@ -20,6 +21,14 @@ def test_every_execution_that_was_seen_is_in_the_table():
     rows = executed.markdown(FOUND).splitlines()
     assert len(rows) == 2 + len(executed.KINDS)
     assert all(row.count("|") == 2 + len(executed.COLUMNS) for row in rows)
+
+
+def test_the_readme_shows_what_was_measured():
+    """The table there is the data here, to the last figure."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    assert executed.markdown(FOUND) in readme
+    everything = {case_id for ids in FOUND.values() for case_id in ids}
+    assert f"{len(everything)} reached the tool of one server at least" in readme
 
 
 def test_the_boundary_executes_none_of_them():

@@ -147,8 +147,9 @@ class Boundary:
         take = self._passage.take
         try:
             for frame in read(*data):
-                if (reason := take(frame, out)) is not None:
+                if (reason := take(frame, out)) is not None and self._closed is None:
                     self._close(reason, True, out)
+                if self._closed is not None:  # a callable of the user's may have ended it too
                     break
         except BaseException:  # an interrupt inside a callable of the user's: what was read after it is lost
             self._closed = SessionClosed("interrupted", False)

@@ -218,6 +218,17 @@ def test_interrupt_in_a_callable_closes(where):
     assert talk.recorder.calls == []
 
 
+@pytest.mark.parametrize("end", [lambda boundary: boundary.eof(), lambda boundary: boundary.feed(b"oops\n")])
+def test_session_that_a_callable_ends_takes_nothing_more(end):
+    """An authoriser or a sink that ends the session from within: what was read behind the frame is not taken."""
+    talk = Talk(authorise=lambda call: end(talk.boundary) is None, policy="close")
+    events = talk.events(call(), call(request_id=8), b"oops\n")
+    assert talk.closed is not None and not any(isinstance(event, AuthorizedAction) for event in events)
+    assert sum(isinstance(event, SessionClosed) for event in events) == 0
+    assert talk.events(call(request_id=9)) == [talk.closed]
+    assert talk.boundary.counts.balanced
+
+
 # --------------------------------------------------------------------------------------------------- actions of others
 
 

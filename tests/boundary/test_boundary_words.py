@@ -300,3 +300,17 @@ def test_what_an_authoriser_sees():
         Call("deploy", {"target": "t"}, 7, "2026-07-28", None),
         Call("deploy", {"target": "t"}, 7, "2026-07-28", ("m", "2")),
     ]
+
+
+def test_what_feed_takes():
+    """Bytes of any kind, also a view with gaps; text is an error of ours, and leaves the session as it was."""
+    frame = call()
+    gaps = bytearray(2 * len(frame))
+    gaps[::2] = frame
+    for data in (frame, bytearray(frame), memoryview(frame), memoryview(gaps)[::2]):
+        (action,) = Talk().boundary.feed(data)
+        assert action.name == "deploy"
+    talk = Talk()
+    with pytest.raises(TypeError):
+        talk.boundary.feed(frame.decode())
+    assert talk.boundary.feed(b"") == []

@@ -153,7 +153,7 @@ class Transcript:
         self._fault(frame, fault)
 
     def _frame(self, frame: Frame) -> None:
-        decoded = self._decoder.decode(frame.body)
+        decoded = self._decoder.scan(frame.body)
         if self._held is not None:
             self._release(continued=isinstance(decoded, Fault))
         if isinstance(decoded, Fault):
@@ -201,10 +201,11 @@ class Transcript:
             self._message(frame, message)
 
     def _message(self, frame: Frame, message: Message) -> None:
-        if message.notes:
-            self._records.note(frame, message.notes)
-        eras, session, kind = self._eras, self._session, message.kind
-        if eras.auto and (kind == "response" or message.method == "initialize"):
+        kind, _, _, _, method, _, remarks = message
+        if remarks:
+            self._records.note(frame, remarks)
+        eras, session = self._eras, self._session
+        if eras.auto and (kind == "response" or method == "initialize"):
             eras.learn(message)
         candidates = eras.candidates(message) if eras.by_message else eras.current
         notes: list[Note] = []

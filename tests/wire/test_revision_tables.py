@@ -92,6 +92,20 @@ def test_members_of_the_schema(name, union):
 
 
 @pytest.mark.parametrize("name", MCP_REVISIONS)
+def test_params_that_the_schema_requires(name):
+    """Where params must be there though none of its members must, the tables say so (or _meta has to be there)."""
+    schema, revision = Schema(name), MCP_REVISIONS[name]
+    for union, (attribute, _) in UNIONS.items():
+        node = schema.defs.get(union, {"anyOf": []})
+        for member in map(schema.resolve, node.get("anyOf", [node])):
+            method = member["properties"]["method"]["const"]
+            members = table_of(revision, union)[method]
+            bare = "params" in member["required"] and all(key.endswith("?") for key in members)
+            by_meta = revision.result_type and attribute == "requests"
+            assert bare <= (method in _mcp_methods.NEEDS_PARAMS or by_meta), method
+
+
+@pytest.mark.parametrize("name", MCP_REVISIONS)
 def test_envelope_of_the_schema(name):
     """Whether an error may lack its id, whether batches exist and whether a result has a type come from the schema."""
     schema, revision = Schema(name), MCP_REVISIONS[name]

@@ -87,19 +87,27 @@ def test_refused_call_leaves_no_trace_at_the_service(sentinel, frame):
     assert status == 1
 
 
-def test_hostile_corpus_at_the_process(sentinel):
-    """A sample of every stage, through real stdin: nothing of it reaches the service, and stdout stays clean."""
+def one_case_a_stage():
+    """For each stage the first case of the corpus that fits this server."""
     stages = {}
     for case in load():
-        if (
-            case.framing == "ndjson"
-            and case.policy == "close"
-            and case.revision == "2025-11-25"
-            and len(case.stdin) < 9000
-        ):
+        fits = case.framing == "ndjson" and case.policy == "close" and case.revision == "2025-11-25"
+        if fits and len(case.stdin) < 9000:
             stages.setdefault(case.expect["stage"], case)
-    assert len(stages) >= 9
-    for case in stages.values():
-        _status, replies, _stderr = serve(sentinel, case.stdin)
-        assert (sentinel.connections, sentinel.requests) == (0, []), case.id
-        assert all(reply["jsonrpc"] == "2.0" for reply in replies)
+    return stages
+
+
+STAGES = one_case_a_stage()
+
+
+def test_every_stage_has_a_case():
+    """The sample below is one of every stage, and one that must not be refused."""
+    assert len(STAGES) >= 9
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_hostile_corpus_at_the_process(sentinel, stage):
+    """Through real stdin: nothing of it reaches the service, and stdout stays clean."""
+    _status, replies, _stderr = serve(sentinel, STAGES[stage].stdin)
+    assert (sentinel.connections, sentinel.requests) == (0, [])
+    assert all(reply["jsonrpc"] == "2.0" for reply in replies)

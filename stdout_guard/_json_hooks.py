@@ -105,7 +105,7 @@ def _no_constant(name: str) -> object:
 
 
 def _duplicate(pairs: list[tuple[str, object]]) -> Fault:
-    seen = set[str]()
+    seen, name = set[str](), ""
     for name, _ in pairs:
         if name in seen:
             break

@@ -9,7 +9,7 @@ from stdout_guard._frames import Event, Frame, FramingFault
 
 MAX_HEADER_LINE: Final = 1024
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*", re.DOTALL)
-_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*charset\*?\s*=\s*\"?([^\";\s]*)", re.IGNORECASE)
 _MAX_DIGITS = 15  # no length that long is ever allowed, and int() of thousands of digits raises
 
 
@@ -115,9 +115,10 @@ class LengthReader:
         elif name == b"content-length":
             self._content_length(value, end, out)
         else:
-            charset = _CHARSET.search(value)
-            if charset and charset[1].lower() not in ("utf-8", "utf8"):
-                self._fault("charset", "encoding", f"charset {charset[1]!r}: only utf-8 is defined", end, out)
+            charsets = _CHARSET.findall(value)  # each that is given: readers differ on which one counts
+            other = next((name for name in charsets if name.lower() not in ("utf-8", "utf8")), None)
+            if other is not None:
+                self._fault("charset", "encoding", f"charset {other!r}: only utf-8 is defined", end, out)
         self._fields[name] = value
 
     def _content_length(self, value: str, end: int, out: list[Event]) -> None:

@@ -69,6 +69,8 @@ def test_over_long_line_is_reported_at_once_and_left():
         (b"Content-Type: application/vscode-jsonrpc\r\nContent-Length: 2\r\n\r\n", "frame"),
         (b'Content-Length: 2\r\nContent-Type: a/b; Charset="UTF8"\r\n\r\n', "frame"),
         (b"Content-Length: 2\r\nContent-Type: a/b; charset=latin-1\r\n\r\n", "charset"),
+        (b"Content-Length: 2\r\nContent-Type: a/b; charset=utf-8; charset=utf-16\r\n\r\n", "charset"),
+        (b"Content-Length: 2\r\nContent-Type: a/b; charset*=utf-16''x\r\n\r\n", "charset"),
         (b"Content-Length: 2\n\n", "header-line-end"),
         (b"Content-Length: 2\r\n\n", "header-line-end"),
         (b"Content-Length : 2\r\n\r\n", "not-a-header"),

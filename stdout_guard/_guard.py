@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
-VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL", "_ASYNC")  # after STDOUT_GUARD
+VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # after STDOUT_GUARD
 DEFAULTS: "dict[str, object]" = {
-    "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False,
-    "async_wire": False,
+    "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False
 }  # fmt: skip
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None

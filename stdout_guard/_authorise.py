@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from stdout_guard._actions import Decision, close_unawaited
 from stdout_guard._outcomes import Wanted
+from stdout_guard._tuples import maker
 
 
 class Call(NamedTuple):
@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
 
 Authoriser: TypeAlias = Callable[[Call], "bool | Decision"]
-_make_call = cast("Callable[[Any], Call]", partial(cast("Any", tuple).__new__, Call))
+_make_call = maker(Call)
 _ALLOWED: Final = Decision(True, "the authoriser answered bool")
 
 

@@ -95,12 +95,3 @@ def count(ledger: Ledger, dropped_lines: int = 0, dropped_bytes: int = 0) -> Cou
         dropped_bytes=dropped_bytes,
         **by_source,
     )
-
-
-def summary(ledger: Ledger) -> str:
-    """What is said at exit: how many, and from where."""
-    counts = count(ledger)
-    shown = ", ".join(f"{cut(place, 300)} ({n})" for place, n in counts.places[:8])
-    more = len(counts.places) - 8
-    rest = f" and {more} more places" if more > 0 else ""
-    return f"{counts.strays} stray write{'s' if counts.strays != 1 else ''} kept off the wire: {shown}{rest}"

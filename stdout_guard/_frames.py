@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias
+
+from stdout_guard._tuples import maker
 
 
 class Frame(NamedTuple):
@@ -27,8 +27,7 @@ class Frame(NamedTuple):
         return self.suffix == b"\r\n"
 
 
-# NamedTuple's own constructor is Python code; one frame in two is small enough for that to show
-make_frame = cast("Callable[[tuple[bytes, bytes, bytes, int, int]], Frame]", partial(cast("Any", tuple).__new__, Frame))
+make_frame = maker(Frame)
 
 
 class FramingFault(NamedTuple):

@@ -5,11 +5,10 @@ Sources: JSON-RPC 2.0 sections 4 to 6, LSP 3.17 base protocol, DAP overview.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from stdout_guard._strictness import SAFE_INTEGER, STRICT, Fault, Note, Strictness
+from stdout_guard._tuples import maker
 
 RequestId: TypeAlias = int | str | None
 Kind: TypeAlias = Literal["request", "notification", "response", "error"]
@@ -28,8 +27,7 @@ class Message(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-# NamedTuple's own constructor is Python code, and this is made once a message
-_message = cast("Callable[[Any], Message]", partial(cast("Any", tuple).__new__, Message))
+_message = maker(Message)
 
 _REQUEST_KEYS = frozenset(("jsonrpc", "id", "method", "params"))
 _RESULT_KEYS = frozenset(("jsonrpc", "id", "result"))

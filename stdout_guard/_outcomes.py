@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import TypeIs
 
 from stdout_guard._tools import Tool
+from stdout_guard._tuples import maker
 
 Phase: TypeAlias = Literal["new", "greeted", "ready", "modern"]
 _REMEMBERED_IDS: Final = 65_536
@@ -64,8 +64,7 @@ class Wanted(NamedTuple):
     phase: Phase | None = None
 
 
-# NamedTuple's own constructor is Python code, and this is made once a call
-make_wanted = cast("Callable[[Any], Wanted]", partial(cast("Any", tuple).__new__, Wanted))
+make_wanted = maker(Wanted)
 
 Outcome: TypeAlias = Refused | Answered | Ignored | Wanted
 

@@ -78,14 +78,15 @@ class Released:
         """Answer with the executor's result; see `Boundary.complete`."""
         pending = self._own(action)
         message = _replies.result(action.request_id, _replies.tool_result(result), action.revision)
-        size = len(_replies.pack(message, self._framing))
-        return self._settle(pending, message, "executed", size, None)
+        reply = _replies.pack(message, self._framing)
+        return self._settle(pending, message, reply, "executed", len(reply))
 
     def fail(self, action: AuthorizedAction, error: BaseException | None) -> bytes:
         """Answer that it failed; see `Boundary.fail`."""
         pending = self._own(action)
         message = _replies.error(-32603, action.request_id)
-        return self._settle(pending, message, "failed", 0, None if error is None else type(error).__name__)
+        kind = None if error is None else type(error).__name__
+        return self._settle(pending, message, _replies.pack(message, self._framing), "failed", error=kind)
 
     def cancel(self, request_id: int | str) -> tuple[Cancelled | None, bytes]:
         """The client takes a call back: its answer is dropped, and if it has not started it never will.
@@ -97,7 +98,7 @@ class Released:
             return None, b""
         pending.cancelled = True
         started = not _actions.revoke(pending.action)
-        rest = b"" if started else self._settle(pending, None, "cancelled", 0, None)
+        rest = b"" if started else self._settle(pending, None, b"", "cancelled")
         return Cancelled(pending.action, started), rest
 
     def _own(self, action: object) -> _Pending:
@@ -115,8 +116,15 @@ class Released:
         return pending
 
     def _settle(
-        self, pending: _Pending, message: dict[str, Any] | None, outcome: str, size: int, error: str | None
+        self,
+        pending: _Pending,
+        message: dict[str, Any] | None,
+        reply: bytes,
+        outcome: str,
+        size: int = 0,
+        error: str | None = None,
     ) -> bytes:
+        """The action is over: ``message``, and ``reply``, its bytes, unless it was cancelled meanwhile."""
         action, batch = pending.action, pending.batch
         _actions.revoke(action)  # answered: whoever still holds it can no longer execute it
         del self._pending[action.request_id]
@@ -125,10 +133,9 @@ class Released:
         if self._sinks.hear_executions:
             done = Execution(self._clock(), action.name, action.serial, pending.mark, outcome, size, error)
             self._sinks.ended(done)
-        owed = None if pending.cancelled else message
         if batch is None:
-            return b"" if owed is None else _replies.pack(owed, self._framing)
+            return b"" if pending.cancelled else reply
         batch.waiting -= 1
-        batch.parts[pending.slot] = owed
+        batch.parts[pending.slot] = None if pending.cancelled else message
         answer = batch.answer()
         return b"" if answer is None else _replies.pack(answer, self._framing)

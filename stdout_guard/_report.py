@@ -368,9 +368,6 @@ class Intake:
         """Latch, then show, in pieces that a pipe keeps whole."""
         for stray in strays:
             self.ledger.add(stray)
-        if len(strays) == 1 and not self.packed:
-            self._show(self.render(strays[0]).encode("utf-8", "backslashreplace") + b"\n")
-            return
         batch = b""
         for stray in strays:
             line = pack(stray) if self.packed else self.render(stray).encode("utf-8", "backslashreplace") + b"\n"

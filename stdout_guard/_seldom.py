@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import _channel, _fd, _guard, _report, _stream
+from . import _channel, _fd, _guard, _report, _stream, _wire
 from .errors import GuardStateError, StrayWriteError
 
 TYPE_CHECKING = False
@@ -100,10 +100,7 @@ def own_channel(guard: "Guard", old: _channel.Channel) -> None:
     except (OSError, RuntimeError, MemoryError) as error:
         _fd.unwind(partly)
         why = str(error) or type(error).__name__
-    target = guard.late_target if guard.channel is None else guard.channel.write_fd
-    copies = [fd for fd in (1, 2) if _fd.identity(fd) == old.identity]
-    for copy in [*copies, *_fd.twins(old.identity, {old.read_fd, old.write_fd})]:
-        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
+    _wire.let_go(old, guard.late_target if guard.channel is None else guard.channel.write_fd)
     old.forget()
     guard.fd1 = _fd.identity(1)
     guard.pipe = guard.fd1 if guard.channel is None else guard.channel.identity
@@ -134,8 +131,7 @@ def _verdict(original: "Callable[[Any], Any]", guard: "Guard") -> "Callable[[Any
 
     def say(unraisable: "Any") -> None:
         if unraisable.exc_value is guard.intake.verdict:
-            writes = f"{guard.ledger.total} stray write{'s' if guard.ledger.total != 1 else ''}"
-            guard.intake.tell(f"strict: {writes} to stdout in this run; exit status 120")
+            guard.intake.tell(f"strict: {_writes(guard.ledger.total)} to stdout in this run; exit status 120")
         else:
             original(unraisable)
 
@@ -147,15 +143,26 @@ def last_words(guard: "Guard") -> None:
     if guard.opened.busy:
         guard.intake.tell("a frame was still being written at the end: the client may have got only its beginning")
     if guard.ledger.total:
-        from ._formats import summary
-
-        guard.intake.tell(summary(guard.ledger))
+        guard.intake.tell(_summary(guard))
     if guard.sink is not None:
         guard.sink.confess()
         if guard.sink.release is not None:
             from ._sinks import settle
 
             settle(guard.sink)
+
+
+def _summary(guard: "Guard") -> str:
+    """What is said at exit: how many, and from where."""
+    counts = guard.counts
+    shown = ", ".join(f"{_report.cut(place, 300)} ({n})" for place, n in counts.places[:8])
+    more = len(counts.places) - 8
+    rest = f" and {more} more places" if more > 0 else ""
+    return f"{_writes(counts.strays)} kept off the wire: {shown}{rest}"
+
+
+def _writes(number: int) -> str:
+    return f"{number} stray write{'s' if number != 1 else ''}"
 
 
 def flush_c() -> None:

@@ -158,9 +158,7 @@ class Session:
         if message.method == "notifications/message" and unlogged:
             why = "a log message, and the capability logging was not declared"
             yield Breach("undeclared-logging", "warning", why)
-
-        if message.method == "notifications/cancelled":
-            yield from self._cancelled(mapping(message.params).get("requestId"))
+        yield from self._cancelled(message)
 
     def _client_call(self, message: Message, revision: Revision) -> Iterator[Breach]:
         if not revision.result_type:
@@ -169,15 +167,17 @@ class Session:
             if not self._opened and message.method not in _OPENING:
                 why = f"{message.method} before initialize: only ping may come"
                 yield Breach("before-initialize", "error", why)
-        if message.method == "notifications/cancelled":
-            yield from self._cancelled(mapping(message.params).get("requestId"))
+        yield from self._cancelled(message)
 
     def _reused(self, message: Message) -> Iterator[Breach]:
         if message.kind == "request" and key_of(message.id) in self._own:
             why = f"the id {_show(message.id)} is used a second time for a request in the same direction"
             yield Breach("reused-id", "error", why)
 
-    def _cancelled(self, identity: object) -> Iterator[Breach]:
+    def _cancelled(self, message: Message) -> Iterator[Breach]:
+        if message.method != "notifications/cancelled":
+            return
+        identity = mapping(message.params).get("requestId")
         method = self._own.get(key_of(cast("RequestId", identity)))
         if method == "initialize":
             yield Breach("cancelled-initialize", "error", "initialize must not be cancelled")

@@ -2,6 +2,7 @@
 
 import os
 
+from ._guard import DEFAULTS
 from .errors import GuardStateError
 
 TYPE_CHECKING = False
@@ -9,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-# argument -> (environment variable, choices, default). A variable wins over the argument; empty means unset.
+# argument -> (environment variable, choices). A variable wins over the argument; empty means unset.
 CHOICES = {
-    "mode": ("STDOUT_GUARD", ("off", "redirect", "strict"), "redirect"),
-    "log_format": ("STDOUT_GUARD_FORMAT", ("text", "json", "raw"), "text"),
-    "channel": ("STDOUT_GUARD_CHANNEL", ("thread", "dup"), "thread"),
+    "mode": ("STDOUT_GUARD", ("off", "redirect", "strict")),
+    "log_format": ("STDOUT_GUARD_FORMAT", ("text", "json", "raw")),
+    "channel": ("STDOUT_GUARD_CHANNEL", ("thread", "dup")),
 }
 
 
@@ -27,8 +28,9 @@ class Settings:
     log: str
 
     def __init__(self, environment: "Mapping[str, str]", **given: object) -> None:
-        for name, (variable, choices, default) in CHOICES.items():
-            setattr(self, name, _choice(name, variable, choices, environment.get(variable), given.get(name)) or default)
+        for name, (variable, choices) in CHOICES.items():
+            chosen = _choice(name, variable, choices, environment.get(variable), given.get(name))
+            setattr(self, name, chosen or DEFAULTS[name])
         log: Any = given.get("log") or ""
         self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(log)
         listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")

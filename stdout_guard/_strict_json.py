@@ -12,11 +12,9 @@ Sources: RFC 8259, RFC 7493 (I-JSON).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from json.decoder import JSONDecodeError
 from json.encoder import JSONEncoder
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from stdout_guard._json_hooks import Hooks, Refused, Scan
 from stdout_guard._json_looks import (
@@ -30,6 +28,7 @@ from stdout_guard._json_looks import (
     number_hooks,
 )
 from stdout_guard._strictness import STRICT, Fault, Note, Strictness
+from stdout_guard._tuples import maker
 from stdout_guard.framing import Framing
 
 _SPACE = " \t\n\r"
@@ -42,9 +41,7 @@ class Decoded(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-_decoded = cast("Callable[[tuple[object, tuple[Note, ...]]], Decoded]", partial(cast("Any", tuple).__new__, Decoded))
-
-
+_decoded = maker(Decoded)
 _FAILURES = (StopIteration, JSONDecodeError, Refused, RecursionError)
 _SURROGATE = re.compile(rb"\\(?=u[dD][89a-fA-F])")  # a look-ahead keeps the search a memchr for the backslash
 _HEADER = re.compile(rb"content-(?:length|type)[ \t]*:", re.IGNORECASE)

@@ -31,12 +31,9 @@ else:
     from _collections import deque  # the C type, without the package around it
 
 GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
-VERIFY_EVERY = (
-    0.005  # seconds between looks at fd 1 while frames follow each other; the wire itself is looked at each time
-)
+# seconds between looks at fd 1 while frames follow each other; the wire itself is looked at each time
+VERIFY_EVERY = 0.005
 TORN = "a frame was interrupted half way: another one would be read as its rest"
-
-
 GETOWN = getattr(_fd.fcntl, "F_GETOWN", 0)
 ask: "Callable[[int, int], int]" = _fd.fcntl.fcntl if GETOWN else lambda fd, what: -1
 
@@ -299,13 +296,7 @@ def retire(guard: "Guard") -> None:
         return
     channel.stop(_channel.PATIENCE + 0.5)
     channel.drain()
-    _fd.close(channel.write_fd, channel.identity)
-    ours = [fd for fd in (1, 2) if _fd.identity(fd) == channel.identity]
-    for copy in [
-        *ours,
-        *_fd.twins(channel.identity, {channel.read_fd}),
-    ]:  # they would look like a child that still writes
-        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
+    let_go(channel, target)
     for source in list(channel.sources.values()):
         if _written(source.fd) and _fd.identity(source.fd) == source.identity:
             from ._seldom import hand_over
@@ -313,6 +304,15 @@ def retire(guard: "Guard") -> None:
             hand_over(source.fd, target)
         else:
             _fd.close(source.fd, source.identity)
+
+
+def let_go(channel: "_channel.Channel", target: int) -> None:
+    """Leave no writer of ours on the channel's pipe, or it would look like a child that still writes: each copy of it
+    that this process has becomes ``target``."""
+    _fd.close(channel.write_fd, channel.identity)
+    ours = [fd for fd in (1, 2) if _fd.identity(fd) == channel.identity]
+    for copy in [*ours, *_fd.twins(channel.identity, {channel.read_fd})]:
+        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
 
 
 def _written(fd: int) -> bool:

@@ -136,9 +136,8 @@ def _wired(item: pytest.Item, when: str) -> Generator[None, object, object]:
         result = yield
     finally:
         wire.disarm()
-    if wire.events:
-        lines = "".join(f"\n  {event}: {what}" for event, what in wire.events)
-        pytest.fail(f"a refused frame must leave no trace outside the process, but there was:{lines}", pytrace=False)
+    if verdict := wire.verdict():
+        pytest.fail(verdict, pytrace=False)
     return result
 
 

@@ -161,8 +161,9 @@ class Idleness:
     def seconds(self, written: int) -> float:
         """Seconds of idleness so far; ``written`` is anything that changes when the server writes."""
         now = time.monotonic()
-        state = (written, self._pending(), *self._processor_times())
-        if state != self._seen or self._pending() > 0:
+        pending = self._pending()
+        state = (written, pending, *self._processor_times())
+        if state != self._seen or pending > 0:
             self._seen, self._since = state, now
         return now - self._since
 

@@ -95,6 +95,11 @@ class Tripwire:
         if self in _armed:
             _armed.remove(self)
 
+    def verdict(self) -> str:
+        """What was heard, in words; "" when nothing was."""
+        lines = "".join(f"\n  {event}: {what}" for event, what in self.events)
+        return lines and f"a refused frame must leave no trace outside the process, but there was:{lines}"
+
     def heard(self, event: str, args: tuple[Any, ...]) -> None:
         """The interpreter's report of one audit event."""
         effect = event in TRIPS or (event == "open" and _opens_to_write(args))
@@ -143,9 +148,8 @@ def tripwire() -> Generator[Tripwire, None, None]:
         yield wire
     finally:
         wire.disarm()
-    if wire.events:
-        lines = "".join(f"\n  {event}: {what}" for event, what in wire.events)
-        raise AssertionError(f"a refused frame must leave no trace outside the process, but there was:{lines}")
+    if verdict := wire.verdict():
+        raise AssertionError(verdict)
 
 
 class Sentinel:

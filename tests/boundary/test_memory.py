@@ -4,12 +4,12 @@ import asyncio
 import gc
 import io
 import tracemalloc
-from contextlib import contextmanager
 from types import TracebackType
 
 import pytest
 from boundary_adapter import Gateway
 from boundary_talk import TOOLS, Talk, call, initialize, notification, request
+from cyclic_garbage import cyclic_garbage, origin
 
 from stdout_guard.boundary import Boundary
 from stdout_guard.loops import serve, serve_async
@@ -18,31 +18,9 @@ from stdout_guard.testing.corpus import load
 SMALL = [case for case in load() if all("gen" not in chunk for chunk in case.record["chunks"])]
 
 
-@contextmanager
-def uncollected():
-    """The collector is off; the list holds, at the end, what of ours only it could have freed."""
-    gc.collect()
-    enabled, debug, found = gc.isenabled(), gc.get_debug(), []
-    gc.disable()
-    gc.freeze()  # what is there already, of four thousand other tests, is not looked at
-    try:
-        yield found
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        gc.collect()
-        found += filter(None, map(ours, gc.garbage))
-    finally:
-        gc.set_debug(debug)
-        gc.garbage.clear()
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
-
-
 def ours(thing):
     """What a collected object is called when it comes from this package or these tests; other threads leave theirs."""
-    code = getattr(thing, "f_code", None) or getattr(thing, "__code__", None)
-    where = code.co_filename if code else str(getattr(type(thing), "__module__", ""))
-    where += str(getattr(thing, "__module__", "") or "")
+    where = origin(thing)
     is_ours = "stdout_guard" in where or "boundary" in where or isinstance(thing, BaseException | TracebackType)
     return f"{type(thing).__name__}: {str(thing)[:100]}" if is_ours else None
 
@@ -57,8 +35,9 @@ def test_cyclic_garbage_is_seen():
             kept = error
         return kept is None
 
-    with uncollected() as garbage:
+    with cyclic_garbage(ours) as look:
         keeps()
+        garbage = look()
     assert any("ValueError" in name for name in garbage)
 
 
@@ -105,29 +84,32 @@ def test_no_frame_leaves_cyclic_garbage(name):
     settings = {"audit": lambda record: None, "executions": lambda record: None, **SETTINGS[name]}
     talk = Talk(policy="keep-open", max_rejections=10**9, **settings)
     pass_through(talk, 2)
-    with uncollected() as garbage:
+    with cyclic_garbage(ours) as look:
         pass_through(talk, 3)
+        garbage = look()
     assert garbage == []
 
 
 def test_no_case_of_the_corpus_leaves_cyclic_garbage():
     """The same for every small case of the corpus."""
     gateways = [(Gateway(case.record), case.stdin) for case in SMALL]
-    with uncollected() as garbage:
+    with cyclic_garbage(ours) as look:
         for gateway, stdin in gateways:
             gateway.feed(stdin)
             gateway.eof()
+        garbage = look()
     assert garbage == []
 
 
 def test_a_session_goes_with_its_last_reference():
     """A boundary is no cycle: a closed one does not wait for the collector, nor does an action nobody answered."""
-    with uncollected() as garbage:
+    with cyclic_garbage(ours) as look:
         for policy in ("close", "keep-open"):
             one = Boundary(TOOLS, lambda asked: True, policy=policy)
             events = one.feed(session(3) + FLOOD[0])
             assert len(events) > 4
             del one, events
+        garbage = look()
     assert garbage == []
 
 
@@ -188,8 +170,9 @@ def test_loop_leaves_no_cyclic_garbage():
     """An executor that raises is answered and forgotten, its traceback with it."""
     data = session(20)
     serve(boundary(), raising, Loop(data), Loop(b""))
-    with uncollected() as garbage:
+    with cyclic_garbage(ours) as look:
         serve(boundary(), raising, Loop(data), Loop(b""))
+        garbage = look()
     assert garbage == []
 
 
@@ -200,8 +183,9 @@ def test_asyncio_loop_does_not_grow_with_its_session():
         raise ValueError("no")
 
     def left(rounds):
-        with uncollected() as garbage:
+        with cyclic_garbage(ours) as look:
             asyncio.run(serve_async(boundary(), execute, Loop(session(rounds)), Loop(b"")))
+            garbage = look()
         return len(garbage)
 
     left(5)

@@ -4,9 +4,9 @@ import base64
 import gc
 import time
 import tracemalloc
-from contextlib import contextmanager
 
 import pytest
+from cyclic_garbage import cyclic_garbage, origin
 from wire.tables import channel, rows
 
 from stdout_guard.framing import frame_reader
@@ -98,40 +98,15 @@ def test_memory_is_a_constant_times_the_input(name, unit):
     assert peak < 8 * MIB, name
 
 
-@contextmanager
-def cyclic_garbage():
-    """A function: what of ours only the cyclic collector could have freed since the last call, named."""
-
-    def look():
-        gc.collect()
-        found = [name for name in map(ours, gc.garbage) if name]
-        gc.garbage.clear()
-        return found
-
-    gc.collect()
-    gc.disable()
-    gc.freeze()  # what is there already, of four thousand other tests, is not looked at each time
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        yield look
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-        gc.unfreeze()
-        gc.enable()
-
-
 def ours(thing):
     """What a collected object is called when it comes from this package; other threads may leave theirs."""
-    code = getattr(thing, "f_code", None) or getattr(thing, "__code__", None)
-    where = code.co_filename if code else str(getattr(type(thing), "__module__", ""))
-    where += str(getattr(thing, "__module__", "") or "")
+    where = origin(thing)
     return repr(thing)[:200] if "stdout_guard" in where and "tests" not in where else None
 
 
 def test_cyclic_garbage_is_seen():
     """The rule below can fail: a transcript that refers to itself is found."""
-    with cyclic_garbage() as look:
+    with cyclic_garbage(ours) as look:
         transcript = Transcript()
         transcript.itself = transcript
         del transcript
@@ -146,7 +121,7 @@ def test_no_frame_leaves_cyclic_garbage(options):
     for row in rows("sessions.jsonl"):
         cases.append((row["id"], base64.b64decode(row["stdout_b64"]), {"sent": base64.b64decode(row["sent_b64"])}))
     cases += [(f"{name}, sent", GOOD, {"sent": data}) for name, data, _ in cases]
-    with cyclic_garbage() as look:
+    with cyclic_garbage(ours) as look:
         for name, data, settings in cases:
             judge(data, options=options, **settings)
             found = look()

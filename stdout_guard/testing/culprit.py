@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +45,7 @@ UNGUARDED = "the second run could not be guarded, so nobody is named: "
 class Witness:
     """What the second run showed: its strays, its stdout, and how the guard fared in it."""
 
-    strays: tuple[Json, ...]
+    strays: Strays
     stdout: bytes
     states: tuple[str, ...]
 
@@ -115,10 +115,12 @@ def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness
         "STDOUT_GUARD_FORMAT": "json",
         "STDOUT_GUARD_LOG": log,
     }
-    runs = execute(server, condition, env, WIRE, replay)
+    # what the first run waited for in vain, this one need not wait for as long
+    patient = replace(server, ignored=server.ignored | dirty.ignored)
+    runs = execute(patient, condition, env, WIRE, replay)
     run = runs[min(dirty.number, len(runs)) - 1]
     states = [line for path in Path(folder).glob("state-*") for line in path.read_text("utf-8").splitlines()]
-    return Witness(tuple(_strays(log)), run.stdout, tuple(states))
+    return Witness(Strays(_strays(log)), run.stdout, tuple(states))
 
 
 def _strays(log: str) -> Generator[Json]:
@@ -137,7 +139,7 @@ def _strays(log: str) -> Generator[Json]:
 
 def _name(problem: Problem, witness: Witness) -> None:
     raw = problem.raw or b""
-    found = matching(raw, witness.strays)
+    found = witness.strays.matching(raw)
     if found:
         told = {_told(stray): stray for stray in found}
         problem.culprits = list(told)[:3]
@@ -155,20 +157,57 @@ def _name(problem: Problem, witness: Witness) -> None:
 
 
 def matching(raw: bytes, strays: Sequence[Json]) -> list[Json]:
-    """The strays whose text is in the dirty bytes: the whole line if there is one, else the longest part of it."""
-    line = _bare(raw.decode("utf-8", "backslashreplace"))
-    texts = [(_bare(str(stray.get("text", ""))), stray) for stray in strays]
-    same = [stray for text, stray in texts if text == line]
-    if same or not line:
-        return same
-    parts = [(len(text), stray) for text, stray in texts if len(text) > 2 and (text in line or line in text)]
-    longest = max((length for length, _ in parts), default=0)
-    return [stray for length, stray in parts if length == longest]
+    """The strays whose text is in the dirty bytes: the whole line if there is one, else the longest part of it.
+
+    Of those that say the same of the same text, one stands for all.
+    """
+    return Strays(strays).matching(raw)
+
+
+class Strays:
+    """The strays of a run by their text, each text prepared once, whatever their number and that of the problems."""
+
+    def __init__(self, strays: Iterable[Json]) -> None:
+        self._kinds: dict[str, Json] = {}  # by what is told of it, one of each
+        self._by_text: dict[str, dict[str, str]] = {}  # bare text: what is told, and the text of the record
+        self._cut: dict[tuple[str, str], str] = {}
+        for stray in strays:
+            told, text = _told(stray), str(stray.get("text", ""))
+            told = str(self._kinds.setdefault(told, {**stray, "told": told})["told"])  # one string for all
+            self._by_text.setdefault(_bare(text), {}).setdefault(told, text)
+            if _CUT.search(text):
+                self._cut[_bare(text.partition("...")[0]), _bare(text.rpartition("...")[2])] = _bare(text)
+
+    def matching(self, raw: bytes) -> list[Json]:
+        """See ``matching``."""
+        line = _bare(raw.decode("utf-8", "backslashreplace"))
+        if line in self._by_text or not line:
+            return self._with(line)
+        for (head, tail), text in self._cut.items():
+            if len(line) > len(head) + len(tail) and line.startswith(head) and line.endswith(tail):
+                return self._with(text)
+        if len(line) * len(self._by_text) > _MOST_COMPARED:
+            line = line[:_ENDS] + line[-_ENDS:]
+        parts = [text for text in self._by_text if len(text) > 2 and (text in line or line in text)]
+        longest = max(map(len, parts), default=0)
+        return [stray for text in parts if len(text) == longest for stray in self._with(text)]
+
+    def _with(self, text: str) -> list[Json]:
+        return [{**self._kinds[told], "text": own} for told, own in self._by_text.get(text, {}).items()]
+
+
+_CUT = re.compile(r"\.\.\.\[\d+ of \d+ characters cut\]\.\.\. ")  # how the guard shortens a long line in a record
+_MOST_COMPARED = 1 << 30  # characters of a line times texts looked for in it; beyond it only the ends are compared
+_ENDS = 4096  # characters
+_UNLIKE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\x20-\x7e]")
 
 
 def _bare(text: str) -> str:
     """Text without what differs between a raw line and a record of it: ends, blanks, control characters, escapes."""
-    return re.sub(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\x20-\x7e]", "", text).strip()
+    text = text.strip()
+    if "\\" not in text and text.isascii() and text.isprintable():
+        return text
+    return _UNLIKE.sub("", text).strip()
 
 
 def _told(stray: Json) -> str:

@@ -93,7 +93,7 @@ def _conditions(server: Server, conditions: Sequence[Condition], jobs: int, prog
         if outcomes[-1].status == "untested" and not outcomes[-1].problems:
             why = f"not run, because the plain run could not be tested: {outcomes[-1].untested}"
             return outcomes + [_unrun(server, condition, why) for condition in rest]
-        server = replace(server, ignored=_ignored(outcomes[-1]))
+        server = replace(server, ignored=outcomes[-1].run.ignored)
     if not rest:
         return outcomes
     from concurrent.futures import ThreadPoolExecutor
@@ -125,14 +125,6 @@ def _judged(server: Server, condition: Condition, patient: bool = False) -> list
         slow = replace(server, limits=replace(server.limits, quiet=server.limits.start))
         outcomes = [evaluate(run) for run in execute(slow, condition)]
     return outcomes
-
-
-def _ignored(outcome: Outcome) -> frozenset[str]:
-    """The methods that a living server left unanswered: the other conditions wait for them less long."""
-    session = outcome.run.session
-    if session is None or session.ended_in:
-        return frozenset()
-    return frozenset((*session.unanswered, *session.dialogue.unanswered()))
 
 
 def _silent_and_alive(outcome: Outcome) -> bool:

@@ -87,6 +87,13 @@ class Run:
         """The steps' windows on stdout, in order."""
         return () if self.session is None else self.session.dialogue.marks
 
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The methods that the server, while it lived, left unanswered: later runs wait for them less long."""
+        if self.session is None or self.session.ended_in:
+            return frozenset()
+        return frozenset((*self.session.unanswered, *self.session.dialogue.unanswered()))
+
     def fill(self, process: ServerProcess) -> None:
         """Take over what the process wrote and was sent, once it has ended."""
         if self.session is None:

@@ -24,6 +24,7 @@ class Records:
         self.findings: list[Finding] = []
         self.notes: list[Finding] = []
         self.omitted = 0
+        self._codes = set[str]()
 
     def fault(self, fault: Fault, line: int, offset: int, raw: bytes) -> None:
         """Something that is no message, or one that may not be sent."""
@@ -44,8 +45,9 @@ class Records:
                 self.notes.append(Finding(code, "note", frame.line, frame.offset, frame.raw, why, severity="note"))
 
     def _add(self, code: str, stage: str, line: int, offset: int, raw: bytes, why: str, severity: Severity) -> None:
-        if len(self.findings) >= MAX_FINDINGS:
+        if len(self.findings) >= MAX_FINDINGS and code in self._codes:  # the first of each kind is always told
             self.omitted += 1
             return
+        self._codes.add(code)
         rule, cause = rule_of(code, stage, self._framing), likely_cause(code, stage, raw)
         self.findings.append(Finding(code, stage, line, offset, raw, why, rule, cause, severity))

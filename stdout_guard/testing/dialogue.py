@@ -48,6 +48,7 @@ class Scanner:
         self._find = self._bodies if content_length else self._lines
         self._buffer = bytearray()
         self._base = 0
+        self._looked = 0  # bytes of the buffer that are known to hold no newline
 
     def feed(self, data: bytes, at: float) -> list[Message]:
         """The messages that are complete with ``data``."""
@@ -60,10 +61,11 @@ class Scanner:
         return self._base
 
     def _lines(self) -> Iterator[tuple[Json, int]]:
-        while (newline := self._buffer.find(b"\n")) >= 0:
+        while (newline := self._buffer.find(b"\n", self._looked)) >= 0:
             line = bytes(self._buffer[:newline]).decode("utf-8", "replace")
-            end = self._drop(newline + 1)
+            end, self._looked = self._drop(newline + 1), 0
             yield from ((content, end) for content in _objects(line))
+        self._looked = len(self._buffer)
 
     def _bodies(self) -> Iterator[tuple[Json, int]]:
         while (header := _HEADER.search(self._buffer)) is not None:
@@ -155,9 +157,11 @@ class Dialogue:
         quiet = limits.quiet * (SLOW if slow else 1)
         if self._requests.get(identifier) in self._ignored:
             quiet = min(quiet, IGNORED)
+        latest = self.process.elapsed + seconds  # however often the server asks in between
         while True:
-            self.process.wait_for(lambda: self._arrived(identifier), seconds, quiet, sleep_is_work=slow)
-            if not self._serve():
+            left = latest - self.process.elapsed
+            self.process.wait_for(lambda: self._arrived(identifier), left, quiet, sleep_is_work=slow)
+            if not self._serve() or left <= 0:
                 return self._answers.get(_key(identifier))
 
     def answer_to(self, identifier: object) -> Message | None:

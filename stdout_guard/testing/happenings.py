@@ -62,13 +62,14 @@ def unasked(run: Run, session: Session) -> Iterator[Problem]:
     marks = session.dialogue.marks
     hostile = next((number for number, mark in enumerate(marks) if mark.step == HOSTILE_STEP), None)
     until = len(run.stdout) if hostile is None else marks[hostile - 1].end if hostile else 0
+    line, counted = 1, 0
     for message in session.dialogue.messages:
         content = message.content
         if "method" in content or content.get("id") is not None or "error" not in content or message.end > until:
             continue
         start = run.stdout.rfind(b"\n", 0, message.end - 1) + 1
         why = "an error without an id, and nothing unreadable had been sent: a notification was answered"
-        line = run.stdout.count(b"\n", 0, start) + 1
+        line, counted = line + run.stdout.count(b"\n", counted, start), start
         raw, source = run.stdout[start : message.end], "JSON-RPC 2.0 section 4.1"
         step = run.step_at(message.end - 1)
         yield Problem("session", "answered-notification", why, line, start, raw, step, source)

@@ -10,7 +10,7 @@ from typing import Any
 from stdout_guard.testing import explain
 from stdout_guard.testing.gate import ServerResult, status
 from stdout_guard.testing.records import Problem
-from stdout_guard.testing.safe import Redactor
+from stdout_guard.testing.safe import SEEN, Redactor
 from stdout_guard.testing.text import headline
 from stdout_guard.testing.verdicts import CHECKS, Outcome
 
@@ -102,7 +102,7 @@ def problem_report(problem: Problem, redactor: Redactor) -> dict[str, Any]:
         "offset": problem.offset,
         "step": problem.step,
         "raw": None if raw is None else redactor.show(raw),
-        "rawBase64": None if raw is None else base64.b64encode(redactor.data(raw)[:HEAD]).decode(),
+        "rawBase64": None if raw is None else base64.b64encode(redactor.data(raw[: HEAD + SEEN])[:HEAD]).decode(),
         "rawBytes": None if raw is None else len(raw),
         "rule": problem.source,
         "writtenBy": [redactor.text(one) for one in problem.culprits],

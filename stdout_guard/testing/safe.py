@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 CAP = 400  # characters of one shown value
 TAIL = 8000  # characters of stderr shown
+SEEN = 1 << 16  # bytes or characters before and behind what is shown that are searched for secrets with it
 HIDDEN = "[redacted]"
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|[_\-.])(?:api[_-]?key|key|token|secret|passw(?:or)?d|credentials?|auth(?:orization)?|cookie|dsn|"
@@ -21,12 +22,13 @@ _SECRET_NAME = re.compile(
 _SHAPES = re.compile(
     r"(?i:bearer|basic)\s+[\w\-.=+/~]{8,}"
     r"|\b(?:sk|pk|rk)[-_][\w\-]{12,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bAKIA[0-9A-Z]{16}\b"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|\bAIza[\w-]{30,}|\bglpat-[\w-]{16,}|\bnpm_\w{30,}"
+    r"|\beyJ[\w-]{8,4096}+\.[\w-]{8,8192}+\.[\w-]*|\bAIza[\w-]{30,}|\bglpat-[\w-]{16,}|\bnpm_\w{30,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?"
 )
-_URL_PASSWORD = re.compile(r"(\b[a-z][a-z0-9+.\-]*://[^\s/:@]*:)[^\s/@]+(@)", re.IGNORECASE)
+# these two begin with what cannot be missing: a free run before it would be tried from each of its characters
+_URL_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s/@]+(@)")
 _ASSIGNED = re.compile(
-    r"(?i)(\b[\w\-]*(?:password|passwd|secret|token|api_?key|authorization)[\"']?\s*[=:]\s*[\"']?)([^\s\"',;&]{4,})"
+    r"(?i)((?:password|passwd|secret|token|api_?key|authorization)[\"']?\s*[=:]\s*[\"']?)([^\s\"',;&]{4,})"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -65,7 +67,11 @@ class Redactor:
 
     def show(self, raw: bytes, cap: int = CAP) -> str:
         """Bytes as a literal that no terminal, log or CI obeys; cut in the middle; hex beside it when not UTF-8."""
-        shown = cut(quote(self.text(ascii_literal(raw))), cap)
+        if len(raw) <= 2 * (cap + SEEN):
+            shown = cut(quote(self.text(ascii_literal(raw))), cap)
+        else:
+            head, tail = (quote(self.text(ascii_literal(end))) for end in (raw[: cap + SEEN], raw[-cap - SEEN :]))
+            shown = f"{head[: cap // 2]}... [{len(raw)} bytes in all] ...{tail[-(cap // 2) :]}"
         try:
             raw.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -90,9 +96,11 @@ class Redactor:
 
     def lines(self, data: bytes, cap: int = TAIL) -> str:
         """Text of a log for people: redacted, its newest ``cap`` characters, control characters escaped."""
-        text = self.text(data.decode("utf-8", "backslashreplace"))
-        if len(text) > cap:
-            text = f"[{len(text) - cap} characters cut]\n" + text[-cap:]
+        whole = data.decode("utf-8", "backslashreplace")
+        text = self.text(whole[-cap - SEEN :])
+        missing = max(len(whole) - cap - SEEN, 0) + max(len(text) - cap, 0)
+        if missing:
+            text = f"[{missing} characters cut]\n" + text[-cap:]
         return quote(plain(text))
 
 

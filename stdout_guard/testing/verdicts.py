@@ -60,8 +60,6 @@ def evaluate(run: Run) -> Outcome:
     if session is None:
         return Outcome(run, [], [], dict.fromkeys(CHECKS, "untested"), run.error or "it was not run")
     problems, notes = wirecheck.problems(run)
-    judged = {problem.offset for problem in problems}
-    problems += [problem for problem in happenings.unasked(run, session) if problem.offset not in judged]
     problems += [
         *happenings.merged(run, session), *happenings.answers(run, session), *happenings.effects(session)
     ]  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from stdout_guard.testing import happenings
 from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
@@ -10,7 +13,8 @@ from stdout_guard.transcript import Finding, judge
 STAGES = {"framing": "framing", "encoding": "framing", "json": "framing", "limits": "framing", "session": "session"}
 _TOLD_ELSEWHERE = {"no-answer"}  # the gate's client knows which answers were there, though in a dirty line
 _CONSEQUENCES = {"answer-before-initialize"}  # of a dirty line that held the answer
-MOST = 50  # findings kept of one run
+MOST = 50  # findings of one run carried one by one
+SAME = 3  # of them with the same bytes
 
 
 def problems(run: Run) -> tuple[list[Problem], list[str]]:
@@ -25,11 +29,34 @@ def problems(run: Run) -> tuple[list[Problem], list[str]]:
             continue  # how mcp 1.x tells of what it refused
         if finding.code not in _TOLD_ELSEWHERE and not (finding.code in _CONSEQUENCES and opened):
             found.append(_found(finding, step))
-    if len(found) > MOST or report.omitted:
-        notes.append(f"{len(found) - MOST + report.omitted} more findings on this stdout are not shown")
+    judged = {problem.offset for problem in found}
+    found += [] if run.session is None else [p for p in happenings.unasked(run, run.session) if p.offset not in judged]
+    found, more = _limited(found, report.omitted)
     if run.lost:
-        notes.append(f"{run.lost} bytes of stdout behind the first {len(run.stdout)} were not kept")
-    return found[:MOST], notes
+        more.append(f"{run.lost} bytes of stdout behind the first {len(run.stdout)} were not kept")
+    return found, notes + more
+
+
+def _limited(found: list[Problem], omitted: int) -> tuple[list[Problem], list[str]]:
+    """A few of those with the same bytes, the first of each kind, ``MOST`` in all; and what the others were."""
+    kept: list[Problem] = []
+    first: dict[object, Problem] = {}
+    shown, left, kinds = Counter[object](), Counter[object](), set[tuple[str, str]]()
+    for problem in found:
+        key, kind = (problem.code, problem.raw, problem.step), (problem.check, problem.code)
+        if kind not in kinds or (shown[key] < SAME and len(kept) < MOST):
+            kinds.add(kind)
+            first.setdefault(key, problem)
+            shown[key] += 1
+            kept.append(problem)
+        else:
+            left[key] += 1
+    again = [(first[key], left.pop(key)) for key in first if key in left]
+    notes = [f"{one.code}: the bytes of line {one.line} came {number} times more" for one, number in again]
+    others = left.total() + omitted
+    if others:
+        notes.append(f"{others} more findings on this stdout are not shown")
+    return kept, notes
 
 
 def _found(finding: Finding, step: str | None) -> Problem:

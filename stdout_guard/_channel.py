@@ -75,7 +75,7 @@ class Channel:
         self.read_fd, self.write_fd = _fd.pipe()
         self.identity = _fd.identity(self.write_fd)
         undo.append(self._close_pipe)
-        self.wake_read, self.wake_write = _fd.pipe()
+        self.wake_read, self.wake_write = _fd.pipe(0)  # small: pages of pipes are counted by user
         self.wake_identity = _fd.identity(self.wake_write)
         undo.append(self._close_wake)
         os.set_blocking(self.wake_write, False)

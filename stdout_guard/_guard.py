@@ -2,7 +2,9 @@
 
 Rules: fd 1 moves first and Python's pending text is flushed after, so that it goes where strays go; fd 1 is never given
 back at exit; a record is latched before anything is printed or raised; what failed half way is taken back whole; hooks
-that cannot be unregistered are registered once for the process and ask for the current guard.
+that cannot be unregistered are registered once for the process and ask for the current guard. An adapter is loaded by
+dotted name when its package is really wanted (``import wrapt`` costs more than the whole guard); a look-up in progress
+is never answered by loading something that needs the same module. One file: each costs the cold start 1.5 %.
 """
 
 import _thread
@@ -11,11 +13,11 @@ import io
 import os
 import sys
 
-from . import _channel, _fd, _ledger, _stream
+from . import _channel, _fd, _ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import FrameType
     from typing import Any
 
@@ -29,9 +31,11 @@ VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # after 
 DEFAULTS: "dict[str, object]" = {
     "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False
 }  # fmt: skip
+SDKS = ("mcp", "pygls", "acp", "pylsp", "singer", "singer_sdk", "airbyte_cdk")  # whose writers adapters/ knows
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None
 _hooked = False
+_wanted: "set[str]" = set()
 
 
 class Guard:
@@ -66,8 +70,8 @@ class Guard:
         from ._wire import Wire  # now: an import is nothing that a signal handler could find half done and wait for
 
         self.intake, self.opened = Intake(self), Wire(self.wire_fd, self.check_hands)
-        self.bottom = _stream.StrayRaw(self, self.intake.python_write, self.intake.flushed)
-        self.stream = _stream.text_over(self.bottom)
+        self.bottom = _fd.StrayRaw(self, self.intake.python_write, self.intake.flushed)
+        self.stream = _fd.text_over(self.bottom)
 
     # ---- what a server uses
 
@@ -89,7 +93,7 @@ class Guard:
 
     def new_text_wire(self) -> io.TextIOWrapper:
         """Another one, for an SDK that may detach or reconfigure it."""
-        return _stream.text_over(self.wire, errors="strict", newline="\n")
+        return _fd.text_over(self.wire, errors="strict", newline="\n")
 
     def take_stdin(self) -> io.BufferedReader:
         """The client's bytes, for this caller alone: from now on fd 0 is the null device for children and input()."""
@@ -268,7 +272,7 @@ def _begin(guard: Guard) -> None:
                 stream.flush()  # text pending in the old one goes to fd 1 now, after that moved
             except (OSError, ValueError, AttributeError):  # closed, or no stream at all
                 pass
-            guard.undo.append(_stream.hook(stream, _stream.text_over(guard.bottom).write))
+            guard.undo.append(_fd.hook(stream, _fd.text_over(guard.bottom).write))
 
         def back() -> None:
             sys.stdout, sys.__stdout__ = before  # type: ignore[misc]
@@ -277,16 +281,69 @@ def _begin(guard: Guard) -> None:
         sys.stdout = sys.__stdout__ = guard.stream  # type: ignore[misc]
     current = guard
     guard.undo.append(_forget)
-    from . import _watch, _wire
+    from . import _wire
 
     if not _hooked:
         _hooked = True
         _wire.hook()
     atexit.register(_wire.at_exit)
     guard.undo.append(lambda: atexit.unregister(_wire.at_exit))
-    _watch.begin(guard)
+    watch(guard)
 
 
 def _forget() -> None:
     global current
     current = None
+
+
+# ---- imports: an SDK or subprocess is handed to the adapters when it is first wanted
+
+
+def watch(guard: Guard) -> None:
+    """Look at what is imported already, and watch for the rest: this module itself is the finder, which finds nothing.
+    It stays; what it loads asks for the current guard."""
+    if guard.role == "watch":
+        return
+    this: Any = sys.modules[__name__]
+    if this not in sys.meta_path:
+        sys.meta_path.insert(0, this)
+    names = (*SDKS, *(name.partition(".")[0] for name in guard.settings.writers))
+    _wanted.clear()
+    _wanted.update(name for name in names if name not in sys.modules)
+    if "subprocess" in sys.modules:
+        from .adapters import children
+
+        children.wrap(sys.modules["subprocess"])
+    if guard.role == "owner" and any(name in sys.modules for name in names):
+        _adapt()
+
+
+def find_spec(name: str, path: "Sequence[str] | None" = None, target: "Any" = None) -> "Any":
+    """Asked by the import system for every module; answers only to step in between."""
+    if name == "subprocess":
+        spec = _ask_the_others(name, path, target)
+        if spec is not None and spec.loader is not None:
+            from .adapters import children
+
+            spec.loader = children.with_a_step(spec.loader)
+        return spec
+    if name in _wanted:
+        _wanted.discard(name)
+        _adapt()
+        return _ask_the_others(name, path, target)  # wrapt's finder came in behind the loop that asks us
+    return None
+
+
+def _adapt() -> None:
+    import importlib
+
+    importlib.import_module(f"{__package__}.adapters").begin()
+
+
+def _ask_the_others(name: str, path: "Any", target: "Any") -> "Any":
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        spec = None if find is None or find is find_spec else find(name, path, target)
+        if spec is not None:
+            return spec
+    return None

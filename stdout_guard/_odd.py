@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import _fd, _guard, _ledger, _report, _sinks, _stream
+from . import _fd, _guard, _ledger, _report, _sinks
 from .errors import GuardStateError, LateInstallWarning
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ def start(guard: "Guard") -> bool:
     if session:
         guard.role = "watch"
         for stream in dict.fromkeys(stream for stream in (sys.stdout, sys.__stdout__) if stream is not None):
-            guard.undo.append(_stream.hook(stream, _recorder(guard, stream)))
+            guard.undo.append(_fd.hook(stream, _recorder(guard, stream)))
         if sys.stderr is not None:
             sys.stderr.write(f"{_report.PREFIX}running under {session}: stray writes are recorded, nothing is taken\n")
         return True

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from . import _channel, _fd, _guard, _report, _stream, _wire
+from . import _channel, _fd, _guard, _report, _wire
+from ._ledger import spelled
 from .errors import GuardStateError, StrayWriteError
 
 TYPE_CHECKING = False
@@ -119,7 +120,7 @@ def prepare(guard: "Guard") -> None:
     try:
         guard.stream.fileno()
     except ValueError:  # detached: a new one over the same bottom
-        guard.stream = _stream.text_over(guard.bottom)
+        guard.stream = _fd.text_over(guard.bottom)
     if guard.mode == "strict":
         flush_c()
         guard.intake.verdict = StrayWriteError("strict: stray writes to stdout; exit status 120")
@@ -201,7 +202,24 @@ def take_away(guard: "Guard") -> None:
     guard.opened.refuse("the guard was taken away by uninstall(); write to sys.stdout.buffer again")
 
 
-# ---- exec
+# ---- breakpoint, exec
+
+
+def passed_over(guard: "Guard", frame: "FrameType") -> None:
+    """``breakpoint()`` in ``frame`` while the client's frames are on stdin."""
+    guard.intake.tell(
+        f"breakpoint() at {spelled(guard.sites.find(frame))} was passed over: a debugger would read the client's "
+        "frames from stdin; use a remote one (PYTHONBREAKPOINT=debugpy.breakpoint or remote_pdb.set_trace)"
+    )
+
+
+def exec_from(guard: "Guard", original: "Callable[..., Any]", *args: "Any", **kwargs: "Any") -> "Any":
+    """``os.execv`` or ``os.execve`` in the owner of the wire."""
+    path: str | bytes | int = args[0] if args else kwargs.get("path", 0)
+    if not isinstance(path, int) and (not os.access(path, os.X_OK) or os.path.isdir(path)):
+        return original(*args, **kwargs)  # fails, as execvp does in folder after folder: the wire stays where it is
+    with GivenBack(guard):
+        return original(*args, **kwargs)
 
 
 class GivenBack:

@@ -9,28 +9,24 @@ libc and late handlers still write. One file: each costs the cold start 1.5 %.
 """
 
 import _thread
-import errno
 import os
 import select
 import sys
 from os import getpid
 from time import monotonic
 
-from . import _channel, _fd, _guard, _ledger, _stream
+from . import _channel, _fd, _guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable
     from typing import Any
 
     from typing_extensions import Buffer
 
     from ._guard import Guard
-else:
-    from _collections import deque  # the C type, without the package around it
 
-GONE = (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ESHUTDOWN)
+EBADF, EPIPE = 9, 32  # everywhere; module errno costs the cold start 0.5 %
 # seconds between looks at fd 1 while frames follow each other; the wire itself is looked at each time
 VERIFY_EVERY = 0.005
 TORN = "a frame was interrupted half way: another one would be read as its rest"
@@ -38,7 +34,7 @@ GETOWN = getattr(_fd.fcntl, "F_GETOWN", 0)
 ask: "Callable[[int, int], int]" = _fd.fcntl.fcntl if GETOWN else lambda fd, what: -1
 
 
-class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less costs less than a look at it
+class Wire(_fd.StrayRaw):  # for its inert half: one class of this kind less costs less than a look at it
     """The real stdout. ``fileno()`` is the private descriptor, never 1 (mcp 2.x would claim that one for itself).
 
     ``refusal``: why no write is possible here, or ""; ``frames``: writes that went out whole.
@@ -49,7 +45,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
     def __init__(self, fd: int, verify: "Callable[[], object]") -> None:
         self._number, self.identity, self._verify = fd, _fd.identity(fd), verify
         self._pid, self.refusal, self.frames, self.lent = getpid(), "", 0, False
-        self._lock, self._queue, self._busy = _thread.RLock(), deque[bytes](), False
+        self._lock, self._queue, self._busy = _thread.RLock(), list[bytes](), False
         self._dead, self._verified, self._target = "", 0.0, (fd,)
         own(fd, self._pid)
 
@@ -77,7 +73,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
             finally:
                 try:
                     while self._queue:  # also while an exception passes: a handler was promised these frames
-                        self._put(self._queue.popleft())
+                        self._put(self._queue.pop(0))
                 finally:
                     self._busy = False
         return len(frame)
@@ -105,7 +101,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
                     poller.register(self._number, select.POLLOUT)
                     poller.poll()
         except OSError as error:
-            if error.errno in GONE:
+            if isinstance(error, ConnectionError) or error.errno == EBADF:
                 self._dead = f"{error.strerror} on a frame of {len(frame)} bytes, {len(frame) - left} of them sent"
             raise
         finally:
@@ -125,7 +121,7 @@ class Wire(_stream.StrayRaw):  # for its inert half: one class of this kind less
         if self._dead == TORN:
             return refused(f"the wire is closed: {TORN}; restart the server")
         if self._dead:
-            return BrokenPipeError(errno.EPIPE, f"the wire is closed: {self._dead}")
+            return BrokenPipeError(EPIPE, f"the wire is closed: {self._dead}")
         return refused(
             f"the wire's descriptor {self._number} was closed or replaced by a foreign hand; nothing was written; keep "
             "os.closerange and os.dup2 away from descriptors that are not yours"
@@ -228,13 +224,9 @@ def _exec(original: "Callable[..., Any]") -> "Callable[..., Any]":
         guard = _guard.current
         if guard is None or guard.role != "owner" or guard.pid != getpid() or guard.finished:
             return original(*args, **kwargs)
-        path: str | bytes | int = args[0] if args else kwargs.get("path", 0)
-        if not isinstance(path, int) and (not os.access(path, os.X_OK) or os.path.isdir(path)):
-            return original(*args, **kwargs)  # fails, as execvp does in folder after folder: the wire stays where it is
-        from ._seldom import GivenBack
+        from ._seldom import exec_from
 
-        with GivenBack(guard):
-            return original(*args, **kwargs)
+        return exec_from(guard, original, *args, **kwargs)
 
     return exec_with_wire
 
@@ -244,12 +236,9 @@ def _breakpoint(original: "Callable[..., Any]") -> "Callable[..., Any]":
         guard = _guard.current
         if guard is None or guard.role != "owner" or guard.stdin is not None or os.environ.get("PYTHONBREAKPOINT"):
             return original(*args, **kwargs)
-        where = _ledger.spelled(guard.sites.find(sys._getframe(1)))
-        guard.intake.tell(
-            f"breakpoint() at {where} was passed over: a debugger would read the client's frames from stdin; use a "
-            "remote one (PYTHONBREAKPOINT=debugpy.breakpoint or remote_pdb.set_trace)"
-        )
-        return None
+        from ._seldom import passed_over
+
+        return passed_over(guard, sys._getframe(1))
 
     return breakpoint_without_frames
 

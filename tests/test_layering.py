@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "stdout_guard"
-ABOVE = ["__init__", "auto", "errors", "_fd", "_channel", "_stream", "_ledger", "_guard", "_watch"]
+ABOVE = ["__init__", "auto", "errors", "_fd", "_channel", "_ledger", "_guard"]
 MOST_LINES = 1200  # what a reader grasps in ten minutes
 
 PROTOCOL = ["framing", "jsonrpc", "revisions", "transcript", "boundary", "recorder", "writer", "compat", "loops"]
@@ -91,7 +91,7 @@ def test_the_guard_knows_no_protocol() -> None:
     assert {"_wire", "_report"} <= guard.keys()
     for module, names in guard.items():
         assert not names & set(PROTOCOL), (module, names)
-        assert not names & MEETING - ({"adapters"} if module == "_watch" else set()), (module, names)
+        assert not names & MEETING - ({"adapters"} if module == "_guard" else set()), (module, names)
 
 
 def test_the_protocol_half_knows_no_guard() -> None:

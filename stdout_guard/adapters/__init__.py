@@ -1,6 +1,6 @@
 """Which modules are protocol writers: the table, and the one step that puts it to work.
 
-To add an SDK: one row here (or a file beside this one when it is odd), its top-level name in ``_watch.SDKS``, one test.
+To add an SDK: one row here (or a file beside this one when it is odd), its top-level name in ``_guard.SDKS``, one test.
 """
 
 import importlib

@@ -17,9 +17,9 @@ from collections.abc import Callable, Generator
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from stdout_guard import _stream
+from stdout_guard import _fd
+from stdout_guard._fd import StrayRaw, hook, text_over
 from stdout_guard._ledger import CallSites, StrayWrite
-from stdout_guard._stream import StrayRaw, hook, text_over
 from stdout_guard.errors import StrayWriteError
 from stdout_guard.testing.safe import cut, plain, quote
 from stdout_guard.testing.scratch import Child, program_of, scratch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stdout_guard._ledger import Site
 
 __tracebackhide__ = True  # pytest shows the line that wrote, not how it was caught
-setattr(_stream, "__tracebackhide__", True)  # noqa: B010
+setattr(_fd, "__tracebackhide__", True)  # noqa: B010
 MARK = b"\x1estdout-guard-test\x1f"  # opens the record of a forked worker on descriptor 1
 CURE = "print to sys.stderr, or let this test write: @pytest.mark.allow_stray_writes('the reason')"
 _STDOUT_ARGUMENT = 4  # of subprocess.Popen: place of stdout among the positional ones

@@ -380,5 +380,5 @@ def test_a_failure_shows_the_line_of_the_test_and_no_machinery(run):
     result.stdout.fnmatch_lines(
         ['>*stdio_server.call("no_such_tool")', "*NoAnswer: the call of 'no_such_tool' failed*"]
     )
-    for name in ("inprocess.py", "_stream.py", "fixture.py", "pytest_plugin.py"):
+    for name in ("inprocess.py", "_fd.py", "fixture.py", "pytest_plugin.py"):
         result.stdout.no_fnmatch_line(f"*{name}:*")

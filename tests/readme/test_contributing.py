@@ -22,7 +22,7 @@ def test_an_sdk_adapter_is_one_row_and_one_name(run: Callable[..., Result], tmp_
     shutil.copytree(ROOT / "stdout_guard", ours, ignore=shutil.ignore_patterns("__pycache__"))
     for name, old, new in [
         ("adapters/__init__.py", "ROWS = {\n", f'ROWS = {{\n    "newsdk.out": ("{style}", False),\n'),
-        ("_watch.py", 'SDKS = ("mcp", ', 'SDKS = ("newsdk", "mcp", '),
+        ("_guard.py", 'SDKS = ("mcp", ', 'SDKS = ("newsdk", "mcp", '),
     ]:
         text = (ours / name).read_text("utf-8")
         assert text.count(old) == 1, name

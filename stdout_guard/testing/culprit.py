@@ -115,9 +115,7 @@ def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness
         "STDOUT_GUARD_FORMAT": "json",
         "STDOUT_GUARD_LOG": log,
     }
-    # what the first run waited for in vain, this one need not wait for as long
-    patient = replace(server, ignored=server.ignored | dirty.ignored)
-    runs = execute(patient, condition, env, WIRE, replay)
+    runs = execute(dirty.learnt(server), condition, env, WIRE, replay)
     run = runs[min(dirty.number, len(runs)) - 1]
     states = [line for path in Path(folder).glob("state-*") for line in path.read_text("utf-8").splitlines()]
     return Witness(Strays(_strays(log)), run.stdout, tuple(states))

@@ -43,7 +43,7 @@ class ServerResult:
 
 
 def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_culprits: bool = True) -> ServerResult:
-    """Run one plan; ``jobs`` conditions at a time (0: as many as there are processors)."""
+    """Run one plan; ``jobs`` conditions at a time (0: one more than there are processors, as each also waits)."""
     with ExitStack() as stack:
         server = plan.server
         if plan.wheel or plan.package:
@@ -53,7 +53,7 @@ def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_c
                 server = stack.enter_context(installed(server, wheel=plan.wheel, package=plan.package))
             except PackagingError as error:
                 return ServerResult(plan, [], packaging=str(error))
-        outcomes = _conditions(server, plan.conditions, jobs or os.cpu_count() or 1, progress or _silent)
+        outcomes = _conditions(server, plan.conditions, jobs or (os.cpu_count() or 1) + 1, progress or _silent)
         if find_culprits and any(outcome.problems for outcome in outcomes):
             from stdout_guard.testing import culprit
 
@@ -93,7 +93,7 @@ def _conditions(server: Server, conditions: Sequence[Condition], jobs: int, prog
         if outcomes[-1].status == "untested" and not outcomes[-1].problems:
             why = f"not run, because the plain run could not be tested: {outcomes[-1].untested}"
             return outcomes + [_unrun(server, condition, why) for condition in rest]
-        server = replace(server, ignored=outcomes[-1].run.ignored)
+        server = outcomes[-1].run.learnt(server)
     if not rest:
         return outcomes
     from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +129,9 @@ def _judged(server: Server, condition: Condition, patient: bool = False) -> list
 
 def _silent_and_alive(outcome: Outcome) -> bool:
     session = outcome.run.session
-    return outcome.status == "untested" and session is not None and not session.ended_in and bool(session.unanswered)
+    if outcome.status != "untested" or session is None or session.ended_in:
+        return False
+    return bool(session.unanswered) and not session.dialogue.process.was_stuck
 
 
 def _unrun(server: Server, condition: Condition, why: str) -> Outcome:

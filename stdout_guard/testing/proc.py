@@ -121,6 +121,38 @@ def _sleeps(pid: int) -> bool:
     return False
 
 
+# system calls that may wait without end: a read of a pipe, a lock (futex: its fourth argument is a time limit), a child
+_WAITS_FOR_EVER = {
+    "x86_64": {"0": "read", "19": "read", "202": "lock", "61": "child", "247": "child"},
+    "aarch64": {"63": "read", "65": "read", "98": "lock", "260": "child", "95": "child"},
+}.get(os.uname().machine, dict[str, str]())
+
+
+def stuck(leader: int, stdin: str) -> bool:
+    """Whether nothing but more input can wake the session: each thread reads ``stdin`` (its name in /proc) or waits
+    for another one, without a time limit. False when that cannot be told (an event loop, a network, a foreign child).
+    """
+    found = {pid: fields for pid in _processes() if (fields := _stat(str(pid))) is not None}
+    members = [pid for pid, fields in found.items() if int(fields[3]) == leader]
+    foreign = any(int(fields[1]) in members and int(fields[3]) != leader for fields in found.values())
+    return bool(members) and not foreign and all(_stuck(pid, stdin) for pid in members if found[pid][0] != "Z")
+
+
+def _stuck(pid: int, stdin: str) -> bool:
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/syscall", encoding="ascii") as file:
+                number, *arguments = file.read().split()
+            what = _WAITS_FOR_EVER.get(number)
+            if what == "read" and os.readlink(f"/proc/{pid}/fd/{int(arguments[0], 16)}") != stdin:
+                return False
+            if what is None or (what == "lock" and int(arguments[3], 16)):
+                return False
+    except (OSError, ValueError, IndexError):
+        return False
+    return True
+
+
 def session_members(leader: int) -> tuple[int, ...]:
     """The processes of the session that ``leader`` began."""
     found: list[int] = []
@@ -148,6 +180,15 @@ def terminal() -> tuple[int, int]:
     return master, slave
 
 
+def processor_seconds(leader: int) -> float:
+    """What the living processes of the session have used so far."""
+    members = [fields for pid in session_members(leader) if (fields := _stat(str(pid))) is not None]
+    return sum(int(fields[11]) + int(fields[12]) for fields in members) / _TICKS
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
 class Idleness:
     """For how long a session has used no processor time, written nothing, and left no input untaken."""
 
@@ -157,6 +198,8 @@ class Idleness:
         self._sleep_is_work = sleep_is_work
         self._seen: tuple[object, ...] = ()
         self._since = time.monotonic()
+        self._ticks: dict[int, int] = {}
+        self.spent = 0.0  # processor seconds that the session was seen to use since the first look
 
     def seconds(self, written: int) -> float:
         """Seconds of idleness so far; ``written`` is anything that changes when the server writes."""
@@ -181,6 +224,9 @@ class Idleness:
         for pid in session_members(self._leader):
             fields = _stat(str(pid))
             if fields is not None:
+                ticks = int(fields[11]) + int(fields[12])
+                self.spent += (ticks - self._ticks.get(pid, 0 if self._seen else ticks)) / _TICKS
+                self._ticks[pid] = ticks
                 waits = _waits(pid) and not (self._sleep_is_work and _sleeps(pid))
                 times.append((pid, fields[11], fields[12], True if waits else time.monotonic()))
         return tuple(times)

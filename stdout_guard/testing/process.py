@@ -22,6 +22,7 @@ from stdout_guard.testing.records import Ending, Limits, StderrKind, StdoutKind
 
 T = TypeVar("T")
 REST = 0.2  # seconds without any work that make a server one at rest
+SURE = 1.5  # seconds of idleness after which a server that nothing but input can wake is not waited for any longer
 LAST_BYTES = 5.0  # seconds for what is in the pipes when nobody holds them any more: it must arrive
 
 
@@ -29,7 +30,8 @@ class ServerProcess:
     """Start ``command`` and hold its three streams. ``wire`` is how /proc names its stdout.
 
     ``env`` is the whole environment. ``stderr="unread"`` leaves its pipe full until the end; ``stdout="pty"`` gives the
-    server a raw terminal there; ``wire_variable`` names a variable that tells it its stdout's ``st_dev:st_ino``.
+    server a raw terminal there; ``wire_variable`` names a variable that tells it its stdout's ``st_dev:st_ino``;
+    ``start_cost`` is how many processor seconds an earlier run took to its first answer (attribute ``start_cost``).
     Use as a context manager: leaving it always ends the process group.
     Raises OSError when the command cannot be started.
     """
@@ -44,13 +46,16 @@ class ServerProcess:
         stdout: StdoutKind = "pipe",
         limits: Limits | None = None,
         wire_variable: str | None = None,
+        start_cost: float | None = None,
     ) -> None:
         self.command = tuple(command)
         self.limits = limits or Limits()
         self.stdin = bytearray()
         self._ending: Ending | None = None
         self.ended_after = 0.0
-        self.was_idle = False
+        self.was_idle = self.was_stuck = False
+        self.start_cost: float | None = None
+        self._may_cost = start_cost
         out_read, out_write = proc.terminal() if stdout == "pty" else os.pipe()
         self.wire = os.ttyname(out_write) if stdout == "pty" else proc.identity(out_read)
         if wire_variable is not None:
@@ -74,6 +79,7 @@ class ServerProcess:
             os.close(out_write)
         self.pid = self._child.pid
         self._stdin: int | None = _taken(self._child.stdin)
+        self._input = proc.identity(self._stdin)
         os.set_blocking(self._stdin, False)
         self._capture = Capture(out_read, _taken(self._child.stderr), unread=stderr == "unread")
         self.stdout, self.stderr = self._capture.stdout, self._capture.stderr
@@ -129,20 +135,24 @@ class ServerProcess:
 
         Idle means: for ``quiet`` seconds the group used no processor time, had taken all of its input, and wrote
         nothing to stdout. A slow start (imports, a busy machine) is therefore not idle. ``was_idle`` says how it was.
+        Where nothing but more input can wake it (``was_stuck``), it is not waited for as long as that.
         With ``sleep_is_work`` nor is a server whose first thread waits for a clock or a network.
         """
         deadline = time.monotonic() + timeout
-        self.was_idle = False
+        self.was_idle = self.was_stuck = False
         idle = proc.Idleness(self.pid, self._stdin, sleep_is_work)
         look = 0.25 if quiet is None else min(max(quiet / 8, 0.02), 0.25)  # seconds
         with self._capture.changed:
             while True:
                 result = found()
+                if result is not None and self.start_cost is None:
+                    self.start_cost = proc.processor_seconds(self.pid)
                 if result is not None or self.stdout.eof:
                     return result
                 left = deadline - time.monotonic()
                 rested = idle.seconds(self.stdout.size)
-                if left <= 0 or (quiet is not None and rested >= quiet):
+                self.was_stuck = quiet is not None and rested >= SURE and proc.stuck(self.pid, self._input)
+                if left <= 0 or self.was_stuck or (quiet is not None and rested >= quiet):
                     self.was_idle = rested >= min(quiet or 1.0, 1.0)
                     return None
                 self._capture.changed.wait(min(left, look))
@@ -200,13 +210,25 @@ class ServerProcess:
         self._capture.drained(self.limits.drain)
         return False, survivors
 
+    def leaves(self, seconds: float) -> bool:
+        """Whether the first process has ended, or does within ``seconds``."""
+        return self._wait_exit(seconds)
+
     def _leaves(self, grace: float) -> bool:
-        """Whether it ends within ``grace``; time in which it works (a slow start, a busy machine) is not counted."""
+        """Whether it ends within ``grace`` seconds without work, or of its own processor time.
+
+        What a busy machine or another process takes is not counted, nor is the start of one that may not have begun.
+        """
+        begun = self.start_cost is not None
         starting = self.limits.start if not self.stdin else self.limits.start / 2
         latest = time.monotonic() + grace + (starting if grace else 0)
         idle = proc.Idleness(self.pid, None)
+        allowed = grace + (
+            0 if begun else starting if self._may_cost is None else min(starting, 2 * self._may_cost + 1)
+        )
         while not self._wait_exit(min(grace, 0.25)):
-            if idle.seconds(self.stdout.size) >= grace or time.monotonic() >= latest:
+            rested = idle.seconds(self.stdout.size)
+            if rested >= grace or idle.spent >= allowed or time.monotonic() >= latest:
                 return self._child.poll() is not None
         return True
 

@@ -19,6 +19,7 @@ from stdout_guard.testing.records import Ending, Limits
 from stdout_guard.testing.steps import Session, perform
 
 Env = Mapping[str, str | None]
+KNOWN_GRACE = 2.0  # seconds of grace for a server that did not end by itself before
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Server:
     ``env`` is laid over the gate's own environment (``None`` unsets). ``effects`` are paths that must not change while
     refused lines are sent. ``exits`` are the exit statuses that are right after end of input. ``isolated`` leaves out
     the variables through which a checkout could be imported. ``ignored`` are methods that an earlier run left
-    unanswered.
+    unanswered, ``start_cost`` the processor seconds that it took to the first answer.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Server:
     limits: Limits = field(default_factory=Limits)
     isolated: bool = False
     ignored: frozenset[str] = frozenset()
+    start_cost: float | None = None
 
 
 def name_of(command: Sequence[str]) -> str:
@@ -76,6 +78,7 @@ class Run:
     seconds: float = 0.0
     session: Session | None = None
     protocol: Protocol = PROTOCOLS["mcp"]
+    start_cost: float | None = None
 
     @property
     def ending(self) -> Ending | None:
@@ -87,19 +90,23 @@ class Run:
         """The steps' windows on stdout, in order."""
         return () if self.session is None else self.session.dialogue.marks
 
-    @property
-    def ignored(self) -> frozenset[str]:
-        """The methods that the server, while it lived, left unanswered: later runs wait for them less long."""
-        if self.session is None or self.session.ended_in:
-            return frozenset()
-        return frozenset((*self.session.unanswered, *self.session.dialogue.unanswered()))
+    def learnt(self, server: Server) -> Server:
+        """``server`` for later runs: what this one awaited in vain they await less long."""
+        session = self.session
+        if session is None:
+            return server
+        missing = () if session.ended_in else (*session.unanswered, *session.dialogue.unanswered())
+        limits = server.limits
+        if session.ending is not None and session.ending.how != "by itself":
+            limits = replace(limits, grace=min(limits.grace, KNOWN_GRACE))
+        return replace(server, ignored=server.ignored.union(missing), limits=limits, start_cost=self.start_cost)
 
     def fill(self, process: ServerProcess) -> None:
         """Take over what the process wrote and was sent, once it has ended."""
         if self.session is None:
             return
         dialogue = self.session.dialogue
-        self.seconds = process.ended_after
+        self.seconds, self.start_cost = process.ended_after, process.start_cost
         self.protocol = dialogue.protocol
         self.stdin, self.sent = bytes(process.stdin), bytes(dialogue.sent)
         self.stdout, self.stderr, self.lost = process.stdout.bytes(), process.stderr.bytes(), process.stdout.lost
@@ -184,6 +191,7 @@ def start(run: Run, wire_variable: str | None = None) -> ServerProcess | None:
             stdout=condition.stdout,
             limits=server.limits,
             wire_variable=wire_variable,
+            start_cost=server.start_cost,
         )
     except (OSError, ValueError) as error:
         run.error = f"the command could not be started: {error}"

@@ -44,7 +44,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r"(?s)\s*\{.*\b(NaN|-?Infinity)\b", "NaN or Infinity: json.dumps without allow_nan=False"),
     (r'(?s).+\{"jsonrpc"', "other text glued to a frame: print(end=''), a prompt, or two writers at once"),
     (r'\s*[\[{]?\s*"[^"]+"\s*:?.*,?\s*$|\s*[{}\[\],]+\s*$', "pretty-printed JSON, or one frame torn by another"),
-    (r"(?s).*[?:>] ?$", "a prompt (input(), a password question)"),
+    (r"(?s).*([?:>]|[\[(]y(es)?/no?[\])]) ?$", "a prompt (input(), a password question)"),
     (r"\s+$", "blank output: print() without arguments"),
     (r"-?\d+(\.\d+)?\s*$", "a number: print() of a value"),
 )
@@ -99,7 +99,8 @@ _RULE_BY_CODE: Final = {
 
 def likely_cause(code: str, stage: str, raw: bytes) -> str:
     """The most probable origin of these bytes, or an empty string."""
-    if code in _BY_CODE:
+    unfinished_text = code == "no-final-newline" and not raw.lstrip().startswith((b"{", b"["))
+    if code in _BY_CODE and not unfinished_text:
         return _BY_CODE[code]
     if stage not in ("framing", "encoding", "json", "jsonrpc") or code in ("truncated-body", "duplicate-key"):
         return ""

@@ -13,6 +13,7 @@ from typing import Literal
 from stdout_guard.testing.records import StderrKind, StdoutKind
 
 SCRIPT = ("handshake", "list", "call", "hostile", "idle:0.2", "leave", "close")
+AT_ONCE = (*SCRIPT[:3], "at-once", *SCRIPT[3:])  # in one condition is enough
 Folder = Literal["inherit", "empty", "read-only"]
 Env = Mapping[str, str | None]
 
@@ -61,7 +62,7 @@ _VERBOSE = {
     "NODE_DEBUG": "module",
 }
 _TABLE = (
-    Condition("plain", "what a client sees on an ordinary day: any finding here is seen by every user"),
+    Condition("plain", "what a client sees on an ordinary day: any finding here is seen by every user", script=AT_ONCE),
     Condition(
         "eof",
         "stdin closed at once: start-up and shutdown banners show with no session to hide them",

@@ -12,12 +12,24 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stdout_guard.testing.blame import (
+    AROUND,
+    DIFFERS,
+    MERGED,
+    NATIVE,
+    NO_PRINT,
+    NO_PYTHON,
+    UNGUARDED,
+    WRITER,
+    WRITERS,
+)  # fmt: skip
 from stdout_guard.testing.protocols import Json, mapping
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
@@ -26,19 +38,6 @@ from stdout_guard.testing.verdicts import Outcome
 PACKAGE = Path(__file__).resolve().parent.parent
 WIRE = "_STDOUT_GUARD_WITNESS_WIRE"
 ATTEMPTS = 3  # second runs for one server
-NATIVE = (
-    "written below Python's streams (C code, os.write, a shell or a process that outlived its parent): no line to name"
-)
-AROUND = (
-    "the second run wrote it too, around the guard: by a wrapper or another program before or beside the Python "
-    "server, or through a descriptor taken earlier"
-)
-WRITER = "written by the protocol writer itself: its frame is at fault, not a stray print"
-DIFFERS = (
-    "the second run, under the guard, did not write this: it depends on time, order or what an earlier run left behind"
-)
-MERGED = "the command sends stderr to stdout, so that this may be any line of a log; the wrapper is at fault"
-UNGUARDED = "the second run could not be guarded, so nobody is named: "
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Witness:
     strays: Strays
     stdout: bytes
     states: tuple[str, ...]
+    passed: Passed
 
     @property
     def guarded(self) -> bool:
@@ -81,7 +81,7 @@ def investigate(server: Server, outcomes: Sequence[Outcome], replay: bytes = b""
 
 
 def _asks(problem: Problem) -> bool:
-    return problem.check in ("framing", "shape") and bool(problem.raw)
+    return problem.check in ("framing", "shape", "session") and bool(problem.raw) and problem.line is not None
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness
     """Run it again as ``dirty`` was run, under the guard."""
     condition = replace(dirty.condition, script=("replay", "close")) if replay else dirty.condition
     log = os.path.join(folder, "strays.jsonl")
-    for old in [log, *map(str, Path(folder).glob("state-*"))]:
+    for old in [log, *map(str, Path(folder).glob("state-*")), *map(str, Path(folder).glob("passed-*"))]:
         Path(old).unlink(missing_ok=True)
     before = dirty.changes.get("PYTHONPATH", None if server.isolated else os.environ.get("PYTHONPATH"))
     env: dict[str, str | None] = {
@@ -118,7 +118,8 @@ def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness
     runs = execute(dirty.learnt(server), condition, env, WIRE, replay)
     run = runs[min(dirty.number, len(runs)) - 1]
     states = [line for path in Path(folder).glob("state-*") for line in path.read_text("utf-8").splitlines()]
-    return Witness(Strays(_strays(log)), run.stdout, tuple(states))
+    passed = Passed(path.read_bytes() for path in sorted(Path(folder).glob("passed-*")))
+    return Witness(Strays(_strays(log)), run.stdout, tuple(states), passed)
 
 
 def _strays(log: str) -> Generator[Json]:
@@ -137,21 +138,93 @@ def _strays(log: str) -> Generator[Json]:
 
 def _name(problem: Problem, witness: Witness) -> None:
     raw = problem.raw or b""
-    found = witness.strays.matching(raw)
-    if found:
+    found = witness.strays.matching(raw) or _unprintable(raw, witness.strays)
+    writer = witness.passed.writer_of(raw)
+    if found and not (writer and _is_message(raw)):
         told = {_told(stray): stray for stray in found}
         problem.culprits = list(told)[:3]
         problem.blame = [place for place in map(_place, told.values()) if place is not None]
+    elif writer is not None:
+        problem.culprits = [WRITERS.format(_told(writer).removeprefix("written by "))]
+        problem.blame = [place for place in [_place(writer)] if place is not None]
     elif not witness.guarded:
         why = (
             "; ".join(witness.states)
-            or "no Python process had the wire as its stdout, or it ignores PYTHONPATH (-I, -E)"
+            or f"{NO_PYTHON} (a pipeline's has not), or it ignores PYTHONPATH (-I, -E, -S, env -i)"
         )
         problem.culprits = [UNGUARDED + why]
-    elif raw.strip() and raw.strip() in witness.stdout:
-        problem.culprits = [WRITER if b'"jsonrpc"' in raw else AROUND]
+    elif _stands_in(raw, witness.stdout) is not None:
+        problem.culprits = [f"{WRITER}{NO_PRINT}" if b'"jsonrpc"' in raw else AROUND]
     else:
         problem.culprits = [DIFFERS]
+
+
+def _stands_in(raw: bytes, data: bytes) -> int | None:
+    """Where the line is in ``data``; an empty one is found by the end of the line before it."""
+    if raw.strip():
+        at = data.find(raw.strip())
+        return None if at < 0 else at
+    if data.startswith(raw):
+        return 0
+    at = data.find(b"\n" + raw)
+    return None if at < 0 else at + 1
+
+
+def _is_message(raw: bytes) -> bool:
+    """Whether the bytes are one JSON value: then a stray that happens to be a part of it did not write it."""
+    try:
+        return isinstance(json.loads(raw), dict | list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _unprintable(raw: bytes, strays: Strays) -> list[Json]:
+    """The strays without a letter (a byte order mark, NUL bytes) that are in the dirty bytes."""
+    texts = ((one, data) for one in strays.matching(b"") for data in _unescaped(str(one.get("text", ""))))
+    found = [one for one, data in texts if data in raw or (len(set(data)) == 1 and data[:1] in raw)]
+    return [one for number, one in enumerate(found) if one not in found[:number]]
+
+
+def _unescaped(text: str) -> Iterator[bytes]:
+    """The bytes that a record may stand for: an escape below 256 is a character, or a byte that was no UTF-8."""
+    for encoding in ("utf-8", "latin-1"):
+        plain = _ESCAPE.sub(lambda escape: chr(int(escape[0][2:], 16)), text)
+        with suppress(UnicodeEncodeError):
+            if data := plain.encode(encoding).strip():
+                yield data
+
+
+_ESCAPE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
+
+
+class Passed:
+    """What the guard let through to the wire in the second run, with the line that wrote each piece."""
+
+    def __init__(self, records: Iterable[bytes]) -> None:
+        self._starts: list[int] = []
+        self._places: list[Json] = []
+        pieces: list[bytes] = []
+        size = 0
+        for data in records:
+            while data:
+                header, _, data = data.partition(b"\n")
+                length, *where = header.decode("utf-8", "replace").split("\t")
+                self._starts.append(size)
+                self._places.append({"source": "python", **dict(zip(_SITE, where, strict=False))})
+                pieces.append(data[: int(length)])
+                size, data = size + len(pieces[-1]), data[int(length) :]
+        self._data = b"".join(pieces)
+
+    def writer_of(self, raw: bytes) -> Json | None:
+        """Who wrote these bytes; None when nobody did, or the place is not known."""
+        at = _stands_in(raw, self._data)
+        if at is None:
+            return None
+        place = self._places[bisect_right(self._starts, at) - 1]
+        return place if "file" in place else None
+
+
+_SITE = ("file", "line", "function", "caller")
 
 
 def matching(raw: bytes, strays: Sequence[Json]) -> list[Json]:
@@ -173,6 +246,8 @@ class Strays:
             told, text = _told(stray), str(stray.get("text", ""))
             told = str(self._kinds.setdefault(told, {**stray, "told": told})["told"])  # one string for all
             self._by_text.setdefault(_bare(text), {}).setdefault(told, text)
+            if stray.get("source") != "python" and (unit := _unit(_bare(text))):
+                self._by_text.setdefault(unit, {}).setdefault(told, text)
             if _CUT.search(text):
                 self._cut[_bare(text.partition("...")[0]), _bare(text.rpartition("...")[2])] = _bare(text)
 
@@ -206,6 +281,12 @@ def _bare(text: str) -> str:
     if "\\" not in text and text.isascii() and text.isprintable():
         return text
     return _UNLIKE.sub("", text).strip()
+
+
+def _unit(text: str) -> str:
+    """What ``text`` repeats: pieces without a newline, written one after the other, are one record; else nothing."""
+    period = (text + text).find(text, 1) if len(text) < _ENDS else 0
+    return text[:period] if 2 < period < len(text) else ""
 
 
 def _told(stray: Json) -> str:

@@ -1,34 +1,25 @@
 """The client's side of a scripted session: ask, await, fence, and remember which step each byte came during.
 
-Reading is tolerant here on purpose (an answer glued to noise is still found), so that a dirty server is driven to its
-end; judging the raw bytes is done elsewhere and is strict.
+Reading is tolerant here on purpose (an answer is found in a dirty line, and with an id of the wrong type), so that a
+faulty server is driven to its end; judging the raw bytes is done elsewhere and is strict.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import Json, Protocol
+from stdout_guard.testing.scanner import Message, Scanner, canonical
 
-_HEADER = re.compile(rb"content-length:[ \t]*(\d{1,9})[^\r\n]*(?:\r?\n[^\r\n]+)*\r?\n\r?\n", re.IGNORECASE)
 SLOW = 1.6  # how much longer a call may be idle than a request of the protocol's own
 IGNORED = 1.0  # seconds of idleness for what was ignored before
+UNTAKEN = 0.5  # seconds for the answer to a request that was not even taken
 _SERVER_ERROR = {"code": -32601, "message": "the release gate offers no such method"}
-
-
-@dataclass(frozen=True)
-class Message:
-    """A message found in the server's output; ``end`` is the offset behind it, ``at`` seconds since the start."""
-
-    content: Json
-    end: int
-    at: float
 
 
 @dataclass(frozen=True)
@@ -41,64 +32,14 @@ class Mark:
     answered: bool = True
 
 
-class Scanner:
-    """Find the messages in growing output, whatever else is between them."""
-
-    def __init__(self, content_length: bool) -> None:
-        self._find = self._bodies if content_length else self._lines
-        self._buffer = bytearray()
-        self._base = 0
-        self._looked = 0  # bytes of the buffer that are known to hold no newline
-
-    def feed(self, data: bytes, at: float) -> list[Message]:
-        """The messages that are complete with ``data``."""
-        self._buffer += data
-        return [Message(content, end, at) for content, end in self._find()]
-
-    def _drop(self, count: int) -> int:
-        del self._buffer[:count]
-        self._base += count
-        return self._base
-
-    def _lines(self) -> Iterator[tuple[Json, int]]:
-        while (newline := self._buffer.find(b"\n", self._looked)) >= 0:
-            line = bytes(self._buffer[:newline]).decode("utf-8", "replace")
-            end, self._looked = self._drop(newline + 1), 0
-            yield from ((content, end) for content in _objects(line))
-        self._looked = len(self._buffer)
-
-    def _bodies(self) -> Iterator[tuple[Json, int]]:
-        while (header := _HEADER.search(self._buffer)) is not None:
-            stop = header.end() + int(header[1])
-            if len(self._buffer) < stop:
-                return
-            body = bytes(self._buffer[header.end() : stop]).decode("utf-8", "replace")
-            end = self._drop(stop)
-            yield from ((content, end) for content in _objects(body))
-
-
-def _objects(text: str) -> Iterator[Json]:
-    """JSON objects in a line: the whole of it, or what begins at one of its first braces (noise glued before)."""
-    decoder = json.JSONDecoder()
-    position, tries = text.find("{"), 0
-    while position >= 0 and tries < 64:
-        tries += 1
-        try:
-            content, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            end = position + 1
-        else:
-            if isinstance(content, dict):
-                yield content
-        position = text.find("{", end)
-
-
 def _key(identifier: object) -> tuple[str, object]:
     return (type(identifier).__name__, identifier)
 
 
 class Dialogue:
-    """Speak ``protocol`` with ``process``. ``sent`` holds what was well-formed of what was sent.
+    """Speak ``protocol`` with ``process``. ``sent`` holds what was well-formed of what was sent, ``said`` each message.
+
+    ``at_once`` are the ids that were sent together; ``deaf`` says that the server lives and takes no input any more.
 
     ``ignored`` names methods that an earlier run left unanswered: their answers are awaited for a short while only.
     """
@@ -107,8 +48,11 @@ class Dialogue:
         self.process = process
         self.protocol = protocol
         self._ignored = ignored
-        self._fences = True
+        self.fences = True
         self.sent = bytearray()
+        self.said: set[str] = set()
+        self.at_once: set[int | str] = set()
+        self.deaf = False
         self.marks: list[Mark] = []
         self.messages: list[Message] = []
         self._answers: dict[tuple[str, object], Message] = {}
@@ -129,7 +73,11 @@ class Dialogue:
         """Send bytes as they are; False when the server does not take them."""
         if well_formed:
             self.sent += data
-        return self.process.send(data, self.process.limits.answer)
+        bodies = [data.rpartition(b"\r\n\r\n")[2]] if self.protocol.framing == "content-length" else data.splitlines()
+        self.said.update(map(canonical, bodies))
+        taken = self.process.send(data, self.process.limits.answer)
+        self.deaf |= not taken and not self.process.stdout.eof and self.process.running
+        return taken
 
     def notify(self, method: str, params: Json | None = None) -> bool:
         """Send a notification."""
@@ -142,11 +90,16 @@ class Dialogue:
 
         ``slow`` is for work that may take a while: a server that waits for a clock or a network is not idle then.
         """
+        identifier, frame = self.frame(method, params)
+        taken = self.write(frame)
+        return self.await_answer(identifier, timeout if taken else UNTAKEN, slow=slow)
+
+    def frame(self, method: str, params: Json | None, *, text: bool = False) -> tuple[int | str, bytes]:
+        """A request that is to be sent, with its id: the next number, or a string that holds it."""
         self._number += 1
-        identifier = self._number
+        identifier = f"at-once-{self._number}" if text else self._number
         self._requests[identifier] = method
-        self.write(self.encode({**_message(method, self.protocol.params(params)), "id": identifier}))
-        return self.await_answer(identifier, timeout, slow=slow)
+        return identifier, self.encode({**_message(method, self.protocol.params(params)), "id": identifier})
 
     def await_answer(
         self, identifier: int | str, timeout: float | None = None, *, slow: bool = False
@@ -154,6 +107,7 @@ class Dialogue:
         """Wait for the answer to a request that was sent."""
         limits = self.process.limits
         seconds = limits.answer if timeout is None else timeout
+        slow = slow and self.fences  # what does not answer a ping is not at work for a call
         quiet = limits.quiet * (SLOW if slow else 1)
         if self._requests.get(identifier) in self._ignored:
             quiet = min(quiet, IGNORED)
@@ -169,10 +123,15 @@ class Dialogue:
         self._scan()
         return self._answers.get(_key(identifier))
 
-    def unanswered(self) -> list[str]:
-        """The methods of the requests without an answer, even in a dirty line."""
+    def unanswered(self, *, at_once: bool = False) -> list[str]:
+        """The methods of the requests without an answer, even in a dirty line: of those sent alone, or at once."""
         self._scan()
-        return [method for number, method in self._requests.items() if _key(number) not in self._answers]
+        waiting = [one for one in self._requests if _key(one) not in self._answers]
+        return [self._requests[one] for one in waiting if (one in self.at_once) == at_once]
+
+    def method_of(self, identifier: object) -> str | None:
+        """The method of the request with this id."""
+        return self._requests.get(identifier) if isinstance(identifier, int | str) else None
 
     def _arrived(self, identifier: object) -> bool | None:
         self._scan()
@@ -189,14 +148,24 @@ class Dialogue:
                 if "method" in content:
                     if "id" in content:
                         self._asked.append(content)
-                elif "id" in content and _hashable(content["id"]):
-                    self._answers.setdefault(_key(content["id"]), message)
+                elif content.keys() & {"jsonrpc", "result", "error"} and _hashable(content.get("id", ())):
+                    self._answers.setdefault(_key(self._meant(content["id"])), message)
+
+    def _meant(self, identifier: Any) -> object:
+        """The id of the request, also where an answer carries it in another type: that is for the judge to tell."""
+        if isinstance(identifier, float) or (isinstance(identifier, str) and identifier not in self._requests):
+            with suppress(ValueError, OverflowError):
+                number = int(identifier)
+                return number if number in self._requests and float(identifier) == number else identifier
+        return identifier
 
     def _serve(self) -> bool:
         """Answer what the server asked of the client; whether it had asked."""
         asked, self._asked = self._asked, []
         for content in asked:
             known: Any = self.protocol.server_methods.get(str(content["method"]))
+            if known is None and canonical(content) in self.said:
+                continue  # our own words: an echo
             reply = {"error": _SERVER_ERROR} if known is None else {"result": known}
             if self.protocol.answers_server:
                 self.write(self.encode({"jsonrpc": "2.0", "id": content["id"], **reply}))
@@ -209,9 +178,9 @@ class Dialogue:
         """
         if self.protocol.fence is None:
             return True
-        if self._fences:
-            self._fences = self.request(*self.protocol.fence) is not None
-            return self._fences
+        if self.fences:
+            self.fences = self.request(*self.protocol.fence) is not None
+            return self.fences
         return self.process.rest(self.process.limits.quiet)
 
     @contextmanager

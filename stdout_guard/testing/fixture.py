@@ -11,10 +11,10 @@ from stdout_guard.errors import StdoutGuardError
 from stdout_guard.testing import culprit, explain, gate, text
 from stdout_guard.testing.conditions import CONDITIONS, Condition
 from stdout_guard.testing.config import ConfigError, Plan, choose, protocol
-from stdout_guard.testing.dialogue import Message
 from stdout_guard.testing.protocols import Json, mapping
 from stdout_guard.testing.run import Server, name_of, opened
 from stdout_guard.testing.safe import Redactor
+from stdout_guard.testing.scanner import Message
 from stdout_guard.testing.steps import STEPS, Session
 from stdout_guard.testing.verdicts import Outcome, evaluate
 

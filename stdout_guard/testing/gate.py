@@ -53,11 +53,13 @@ def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_c
                 server = stack.enter_context(installed(server, wheel=plan.wheel, package=plan.package))
             except PackagingError as error:
                 return ServerResult(plan, [], packaging=str(error))
+        Thread(target=import_module, args=("stdout_guard.testing.text",), daemon=True).start()  # while the server starts
         outcomes = _conditions(server, plan.conditions, jobs or (os.cpu_count() or 1) + 1, progress or _silent)
         if find_culprits and any(outcome.problems for outcome in outcomes):
             from stdout_guard.testing import culprit
 
             culprit.investigate(server, outcomes)
+        explain.compare(outcomes)
         for outcome in outcomes:
             for problem in outcome.problems:
                 problem.advice = problem.advice or explain.advice(problem, outcome)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from stdout_guard.testing.at_once import AT_ONCE_STEP, mixed
 from stdout_guard.testing.conditions import CLOSED, MERGED
-from stdout_guard.testing.dialogue import Message
 from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
+from stdout_guard.testing.scanner import Message
 from stdout_guard.testing.steps import Session
 
+STRICT = 120  # the exit status of a server whose guard is strict and has seen a stray write
 AT_ONCE = 2.0  # seconds from the end of input to an answer that had waited in a buffer; one that comes later was slow
 
 
@@ -21,11 +24,19 @@ def untested(run: Run, session: Session) -> str | None:
     ending = session.ending
     if session.opened or "handshake" not in run.condition.script or ending is None or late(session):
         return None
+    silent = "" if run.stderr.strip() else ", and stderr says nothing either"
+    if session.closed_stdout:
+        return f"closed its stdout before answering, and lived on{silent}"
     if session.ended_in:
-        silent = "" if run.stderr.strip() else ", and stderr says nothing either"
         return f"exited before answering, {status_text(ending.returncode)}{silent}"
-    if any("error" in message.content for message in session.dialogue.messages):
-        return "the first request was refused"
+    refusal = next((m.content["error"] for m in session.dialogue.messages if "error" in m.content), None)
+    if refusal is not None:
+        return f"the first request was refused: {mapping(refusal).get('code')} {mapping(refusal).get('message')!r}"
+    opening = session.dialogue.protocol.opening
+    if run.stdout and opening is not None and opening[0] in session.dialogue.unanswered():
+        return "what it wrote holds no answer to the first request"
+    if session.dialogue.deaf:
+        return "no answer to the first request: it does not read its stdin"
     state = "had nothing to do" if session.idle else "was still at work: give it more time (--limit start=SECONDS)"
     return f"no answer to the first request within {session.dialogue.marks[0].seconds:.1f} s; the process {state}"
 
@@ -41,9 +52,12 @@ def late(session: Session) -> Message | None:
     return next((m for m in answers if told_twice or m.at <= asked_to_end), None)
 
 
-def answers(run: Run, session: Session) -> Iterator[Problem]:
-    """Requests without an answer, or with one that came too late."""
-    missing = session.dialogue.unanswered()
+def answers(run: Run, session: Session, dirty: Sequence[Problem]) -> Iterator[Problem]:
+    """Requests without an answer, or with one that came too late, or with that of another.
+
+    ``dirty`` is what is wrong with the bytes: the answer may be among them.
+    """
+    missing, lost = session.dialogue.unanswered(), session.dialogue.unanswered(at_once=True)
     held = late(session)
     if held is not None:
         why = f"the answer to {session.unanswered[0]!r} came only when stdin was closed: it had waited in a buffer"
@@ -51,10 +65,63 @@ def answers(run: Run, session: Session) -> Iterator[Problem]:
     elif session.unanswered and not missing and session.opened:
         why = f"{session.unanswered[0]!r} was answered only after it had been given up as lost"
         yield Problem("session", "too-slow", why)
-    elif missing and session.opened and not session.closed_after_hostile:
+    elif missing and session.opened and not session.closed_after_hostile and not lost:
         blocked = run.condition.stderr == "unread" and not session.ended_in
         code, more = ("blocked-on-stderr", " while stderr is not read") if blocked else ("no-answer", "")
+        answered = (m.end for m in session.dialogue.messages if session.dialogue.method_of(m.content.get("id")))
+        last = max(answered, default=0)
+        instead = next((p for p in dirty if p.line and (p.offset or 0) >= last), None)
+        if session.dialogue.deaf:
+            code, more = "closed-stdin", ": it lives and takes nothing more from its stdin"
+        elif session.ended_in:
+            more = ": its stdout ended first"
+        elif instead is not None and not blocked:
+            code, more = "unreadable-answer", f" that can be read; what came instead begins on line {instead.line}"
         yield Problem("session", code, f"no answer to {', '.join(map(repr, missing))}{more}")
+    yield from _at_once(run, session, dirty, missing, lost)
+
+
+def _at_once(
+    run: Run, session: Session, dirty: Sequence[Problem], missing: Sequence[str], lost: Sequence[str]
+) -> Iterator[Problem]:
+    """What became of the requests that were sent at once."""
+    instead = next((p for p in dirty if p.line and p.step == AT_ONCE_STEP and p.check != "session"), None)
+    if lost and not session.ended_in:
+        together = f"{len(lost)} of {len(session.dialogue.at_once)} requests sent at once"
+        why = f"no answer to {', '.join(map(repr, lost))} ({together}; alone each was answered)"
+        why += ", nor to anything after them" if missing else ""
+        code = "lost-at-once"
+        if instead is not None:
+            code, why = "unreadable-answer", f"{why} that can be read; what came instead begins on line {instead.line}"
+        yield Problem("session", code, why, step=AT_ONCE_STEP)
+    for message, method, other in mixed(session.dialogue):
+        identifier = message.content["id"]
+        why = f"the answer to {method!r} (id {identifier!r}) holds the result of {other!r}: they were sent at once"
+        yield _at(run, message, "mixed-answers", why, "JSON-RPC 2.0 5: the id is that of the request")
+
+
+def on_stderr(run: Run, session: Session) -> Iterator[Problem]:
+    """Answers that left on stderr, when none came on stdout."""
+    if session.opened or not session.unanswered:
+        return
+    refused = _REFUSED.search(run.stderr)
+    if refused is not None:
+        module = refused[1].decode("utf-8", "replace")
+        why = f"stdout-guard kept its frames off the wire: it does not know the module {module!r} as a protocol writer"
+        yield Problem("session", "unknown-writer", why)
+    elif (frame := _ANSWER.search(run.stderr)) is not None:
+        yield Problem("session", "answers-on-stderr", "its answers are on stderr, none is on stdout", raw=frame[0])
+
+
+_REFUSED = re.compile(rb"stdout-guard: .{0,2000}looks like a protocol frame, but module (\S+)")
+_ANSWER = re.compile(rb'^\s*\{"jsonrpc" ?: ?"2\.0".*"(?:result|error)".*$', re.MULTILINE)
+
+
+def _at(run: Run, message: Message, code: str, why: str, source: str) -> Problem:
+    """A problem with a message that is judged well by itself."""
+    start = run.stdout.rfind(b"\n", 0, message.end - 1) + 1
+    line, raw = run.stdout.count(b"\n", 0, start) + 1, run.stdout[start : message.end]
+    return Problem("session", code, why, line, start, raw, run.step_at(message.end - 1), source)
 
 
 def unasked(run: Run, session: Session) -> Iterator[Problem]:
@@ -105,13 +172,21 @@ def ending(run: Run, session: Session) -> Iterator[Problem]:
     end = session.ending
     if end is None:
         return
-    if session.ended_in and not session.ended_in.startswith("hostile"):
+    if session.closed_stdout:
+        ended = "it ended when its input did" if end.how == "by itself" else f"{end.how} ended it"
+        why = f"it closed its stdout during {session.ended_in!r} and lived on without it; {ended}"
+        yield Problem("exit", "closed-stdout", why)
+    elif session.ended_in and not session.ended_in.startswith("hostile"):
         why = f"the server ended during {session.ended_in!r}, before its input did, {status_text(end.returncode)}"
+        if end.returncode == 0:
+            why += ": its read loop ended, or main() returned"
         yield Problem("exit", "ended-early", why)
     elif end.how != "by itself":
         asked = "SIGTERM" if run.condition.exits == "signal" else "the end of its input"
         why = f"still running {run.server.limits.grace:g} s after {asked}; {end.how} ended it"
         yield Problem("exit", "does-not-exit", why)
+    elif end.returncode == STRICT and b"stdout-guard: strict: " in run.stderr:
+        yield Problem("exit", "strict-verdict", "exit 120: stdout-guard, in strict mode, counted stray writes")
     elif end.returncode not in _right(run, session):
         yield Problem("exit", "exit-status", f"{status_text(end.returncode)} after {run.marks[-1].step}")
     for holder in end.survivors:

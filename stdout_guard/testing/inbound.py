@@ -18,12 +18,13 @@ from dataclasses import dataclass, replace
 
 from stdout_guard.testing import corpus
 from stdout_guard.testing.conditions import Condition
-from stdout_guard.testing.dialogue import Dialogue, Message
+from stdout_guard.testing.dialogue import Dialogue
 from stdout_guard.testing.happenings import is_result, status_text
 from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.process import ServerProcess
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.run import RunError, Server, opened
+from stdout_guard.testing.scanner import Message
 
 RECORDER = "STDOUT_GUARD_RECORDER"
 FENCE = "stdout-guard-fence"

@@ -164,12 +164,17 @@ def session_members(leader: int) -> tuple[int, ...]:
 
 
 def merged(leader: int, wire: str) -> tuple[Holder, ...]:
-    """The processes of the session whose descriptor 2 is the wire, given by its name in /proc."""
+    """The processes of the session whose descriptor 2 is the wire, given by its name in /proc, or ends there: a pipe
+    that is their descriptor 1 too (``2>&1 |``) and the input of a process whose descriptor 1 is the wire (``tee``)."""
+    if not wire:
+        return ()
+    links = {pid: dict(_links(pid)) for pid in session_members(leader)}
+    feeds = {held[0] for held in links.values() if held.get(1) == wire and held.get(0, "").startswith("pipe:")}
     found: list[Holder] = []
-    for pid in session_members(leader):
-        held = tuple(sorted(fd for fd, link in _links(pid) if link == wire))
-        if wire and 2 in held:
-            found.append(Holder(pid, command_line(pid), held))
+    for pid, held in links.items():
+        if held.get(2) == wire or (held.get(2) in feeds and held.get(1) == held[2]):
+            shared = tuple(sorted(fd for fd, link in held.items() if link == held[2]))
+            found.append(Holder(pid, command_line(pid), shared))
     return tuple(found)
 
 

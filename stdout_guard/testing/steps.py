@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stdout_guard.testing import proc
-from stdout_guard.testing.dialogue import Dialogue, Mark, Message
+from stdout_guard.testing.at_once import AT_ONCE_STEP, QUICK, frames
+from stdout_guard.testing.dialogue import Dialogue, Mark
 from stdout_guard.testing.hostile import HOSTILE_STEP, Call, can_be_hostile, lines, snapshot
 from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json, items, mapping
 from stdout_guard.testing.records import Ending
+from stdout_guard.testing.scanner import Message
 
 _SAFE_VERBS = {
     "clock", "count", "current", "describe", "echo", "find", "get", "help", "info", "list", "now", "ping", "query",
@@ -21,6 +23,7 @@ _SAFE_VERBS = {
 }  # fmt: skip
 _RISKY_VERBS = {"add", "create", "delete", "drop", "kill", "remove", "reset", "run", "send", "set", "stop", "write"}
 
+LEAVING = 2.0  # seconds between the end of stdout and that of a process that ends
 CHOOSE = "choose one (--call 'NAME={...}')"
 
 
@@ -49,6 +52,7 @@ class Session:
     alive_after_hostile: bool = False
     called: bool = False
     ended_in: str | None = None
+    closed_stdout: bool = False  # it ended its stdout in that step, and lived on
     replay: bytes = b""
     idle: bool = False
     ending: Ending | None = None
@@ -70,9 +74,13 @@ def handshake(session: Session, _: float) -> None:
     began = dialogue.process.elapsed
     answer = dialogue.request(*opening, timeout=dialogue.process.limits.start)
     if answer is not None and "error" in answer.content and dialogue.protocol.name in FALLBACK:
-        session.notes.append(f"{opening[0]} was refused: the session goes on without it")
-        dialogue.protocol = replace(PROTOCOLS[FALLBACK[dialogue.protocol.name]], framing=dialogue.protocol.framing)
+        asked = dialogue.protocol
+        dialogue.protocol = replace(PROTOCOLS[FALLBACK[asked.name]], framing=asked.framing)
         answer = dialogue.request(*dialogue.protocol.opening or opening, timeout=dialogue.process.limits.start)
+        if answer is not None and "result" in answer.content:
+            session.notes.append(f"{opening[0]} was refused: the session goes on without it")
+        else:
+            dialogue.protocol = asked  # it has no other era: what it wrote is judged by this one
     end = dialogue.process.stdout.size if answer is None else answer.end
     dialogue.marks.append(Mark("start-up", end, dialogue.process.elapsed - began, answer is not None))
     session.merged = proc.merged(dialogue.process.pid, dialogue.process.wire)
@@ -80,6 +88,8 @@ def handshake(session: Session, _: float) -> None:
         session.give_up(opening[0])
         raise SessionOver
     session.opened = "result" in answer.content
+    if not session.opened:
+        raise SessionOver
     if dialogue.protocol.opened is not None:
         with dialogue.step("initialized"):
             dialogue.notify(*dialogue.protocol.opened)
@@ -107,6 +117,23 @@ def call(session: Session, _: float) -> None:
         session.called |= worked and number == 0
         if not worked:
             session.notes.append(f"the call of {one.name!r} was answered with an error")
+
+
+def at_once(session: Session, _: float) -> None:
+    """Send several harmless requests without waiting: each is answered once, with its own id."""
+    dialogue = session.dialogue
+    slow = any(mark.seconds > QUICK for mark in dialogue.marks if mark.step.startswith("call "))
+    call = next(iter(chosen_calls(session)), None) if session.called and not slow else None
+    together = frames(dialogue, call, fence=dialogue.fences)
+    if not together:
+        session.notes.append("requests at once: not exercised, no request of this protocol is known to be harmless")
+        return
+    dialogue.at_once.update(together)
+    with dialogue.step(AT_ONCE_STEP):
+        dialogue.write(b"".join(together.values()))
+        all(dialogue.await_answer(one) is not None for one in together)  # until one does not come
+    if not dialogue.marks[-1].answered:
+        raise SessionOver
 
 
 def hostile(session: Session, _: float) -> None:
@@ -168,6 +195,7 @@ STEPS: dict[str, Callable[[Session, float], None]] = {
     "handshake": handshake,
     "list": listing,
     "call": call,
+    "at-once": at_once,
     "hostile": hostile,
     "idle": idle,
     "replay": replay,
@@ -190,6 +218,7 @@ def perform(session: Session, script: Sequence[str]) -> None:
         if over:
             gone = process.stdout.eof or not process.running
             session.ended_in = word if gone and name != "leave" else None
+            session.closed_stdout = process.stdout.eof and session.ended_in is not None and not process.leaves(LEAVING)
             break
     STEPS[script[-1].partition(":")[0]](session, 0.0)
 

@@ -13,6 +13,7 @@ from stdout_guard.testing.verdicts import CHECKS, Outcome
 
 WIDTH = 14
 SHOWN = 10  # problems shown for one condition
+ALIKE = 3  # of them with the same words and the same culprit
 
 
 def headline(problem: Problem, redactor: Redactor) -> str:
@@ -73,13 +74,17 @@ def _outcome(outcome: Outcome, redactor: Redactor, seen: dict[object, str]) -> I
     yield f"      teaches: {run.condition.teaches}"
     if outcome.untested:
         yield safe(redactor, f"      could not be tested: {outcome.untested}")
-    shown, again = 0, Counter[str]()
+    shown, again, kinds = 0, Counter[str](), Counter[tuple[str, ...]]()
     for problem in outcome.problems:
         key = (problem.code, problem.raw, problem.why if problem.raw is None else "")
         if key in seen:
             again[f"{problem.code}: the same {'again' if seen[key] == name else f'as under {seen[key]}'}"] += 1
             continue
         seen[key] = name
+        kinds[alike := (problem.code, problem.why, *problem.culprits)] += 1
+        if kinds[alike] > ALIKE:
+            again[f"{problem.code}: more like it, from the same place"] += 1
+            continue
         shown += 1
         if shown <= SHOWN:
             yield from _problem(problem, redactor)

@@ -61,7 +61,8 @@ def evaluate(run: Run) -> Outcome:
         return Outcome(run, [], [], dict.fromkeys(CHECKS, "untested"), run.error or "it was not run")
     problems, notes = wirecheck.problems(run)
     problems += [
-        *happenings.merged(run, session), *happenings.answers(run, session), *happenings.effects(session)
+        *happenings.merged(run, session), *happenings.answers(run, session, problems),
+        *happenings.on_stderr(run, session), *happenings.effects(session),
     ]  # fmt: skip
     untested = happenings.untested(run, session)
     blocked = any(problem.code == "blocked-on-stderr" for problem in problems)  # then it cannot leave either

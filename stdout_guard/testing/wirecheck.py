@@ -6,6 +6,7 @@ from collections import Counter
 
 from stdout_guard.testing import happenings
 from stdout_guard.testing.hostile import HOSTILE, HOSTILE_STEP
+from stdout_guard.testing.joined import joined
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
 from stdout_guard.transcript import Finding, judge
@@ -31,13 +32,13 @@ def problems(run: Run) -> tuple[list[Problem], list[str]]:
             found.append(_found(finding, step))
     judged = {problem.offset for problem in found}
     found += [] if run.session is None else [p for p in happenings.unasked(run, run.session) if p.offset not in judged]
-    found, more = _limited(found, report.omitted)
+    found, more = _limited(joined(run, found), report.omitted, run.stdout)
     if run.lost:
         more.append(f"{run.lost} bytes of stdout behind the first {len(run.stdout)} were not kept")
     return found, notes + more
 
 
-def _limited(found: list[Problem], omitted: int) -> tuple[list[Problem], list[str]]:
+def _limited(found: list[Problem], omitted: int, stdout: bytes) -> tuple[list[Problem], list[str]]:
     """A few of those with the same bytes, the first of each kind, ``MOST`` in all; and what the others were."""
     kept: list[Problem] = []
     first: dict[object, Problem] = {}
@@ -51,11 +52,12 @@ def _limited(found: list[Problem], omitted: int) -> tuple[list[Problem], list[st
             kept.append(problem)
         else:
             left[key] += 1
-    again = [(first[key], left.pop(key)) for key in first if key in left]
-    notes = [f"{one.code}: the bytes of line {one.line} came {number} times more" for one, number in again]
-    others = left.total() + omitted
-    if others:
-        notes.append(f"{others} more findings on this stdout are not shown")
+    notes: list[str] = []
+    if left or omitted:
+        lines = Counter(stdout.split(b"\n"))
+        again = {one.raw.rstrip(b"\n"): one for key, one in first.items() if key in left and one.raw}
+        notes += [f"{p.code}: the bytes of line {p.line} came {lines[raw]} times" for raw, p in again.items()]
+        notes.append(f"{left.total() + omitted} more findings on this stdout are not shown one by one")
     return kept, notes
 
 
@@ -77,4 +79,6 @@ def _sent(run: Run) -> bytes:
         run.session.dialogue.encode({"jsonrpc": "2.0", "id": identifier, "method": "tools/list", "params": {}})
         for identifier in sorted(one for one in answered if isinstance(one, str) and one.startswith(HOSTILE))
     ]
-    return b"".join((run.sent, *run.session.hostile[:4], *stand_ins))
+    # that an invalid request is refused may be told with its id, or with null
+    nameless = [b"{\n" for _ in run.session.hostile[4 + len(stand_ins) :]]
+    return b"".join((run.sent, *run.session.hostile[:4], *nameless, *stand_ins))

@@ -102,7 +102,16 @@ def test_a_call_of_ones_own_is_made_with_its_arguments(command_line, command_of)
     done = command_line("--condition", "plain", "--json", "--call", call, "--", *command_of("clean"))
     steps = [step["step"] for step in json.loads(done.stdout)["servers"][0]["conditions"][0]["steps"]]
     assert done.returncode == 0
-    assert steps == ["start-up", "initialized", "list", "call echo", "hostile lines", "idle", "exit"]
+    assert steps == [
+        "start-up",
+        "initialized",
+        "list",
+        "call echo",
+        "requests at once",
+        "hostile lines",
+        "idle",
+        "exit",
+    ]
 
 
 def _all_of(terminal: int) -> bytes:

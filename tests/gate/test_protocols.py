@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from stdout_guard.testing.dialogue import Scanner
 from stdout_guard.testing.hostile import Call
+from stdout_guard.testing.scanner import Scanner
 
 HOVER = Call("textDocument/hover", {"textDocument": {"uri": "file:///a"}, "position": {"line": 0, "character": 0}})
 

@@ -188,18 +188,15 @@ class CallSites:
                 self.learn(main, str(main["__file__"]))
 
     def _kind(self, frame: "FrameType") -> int:
-        file, name = frame.f_code.co_filename, frame.f_globals.get("__name__")
-        try:
-            return self.kinds[file, name]
-        except (KeyError, TypeError):  # not seen yet, or a name that is no name
-            if len(self.kinds) > 4096:  # generated code must not make us grow
-                self.kinds.clear()
-                self.paths.clear()
-            if not self.known:
-                self._learn()
-            name = str(name or "")
-            self.kinds[file, name] = kind = self._classify(file, name)
-            return kind
+        """The kind of a frame whose module was not seen yet, or whose ``__name__`` is no name."""
+        if len(self.kinds) > 4096:  # generated code must not make us grow
+            self.kinds.clear()
+            self.paths.clear()
+        if not self.known:
+            self._learn()
+        file, name = frame.f_code.co_filename, str(frame.f_globals.get("__name__") or "")
+        self.kinds[file, name] = kind = self._classify(file, name)
+        return kind
 
     def _classify(self, file: str, module: str) -> int:
         top = module.partition(".")[0]
@@ -224,17 +221,20 @@ class CallSites:
     def find(self, frame: "FrameType | None") -> "Site":
         """The site to blame for a write made by ``frame`` (the writer's own frame, or None at the very end)."""
         blamed = behind = last = None
-        routed = walked = stop = 0
+        routed = walked = stop = first = 0
         while frame is not None and walked < 400:
-            kind = self._kind(frame)
+            try:
+                kind = self.kinds[frame.f_code.co_filename, frame.f_globals.get("__name__")]
+            except (KeyError, TypeError):
+                kind = self._kind(frame)
             if kind == WARNINGS:
                 blamed, routed = None, 0
             elif kind == ROUTER:
                 routed = 1
             elif kind in (APPLICATION, DEPENDENCY):
                 if blamed is None:
-                    blamed, routed, stop = frame, 0, walked + (12 if kind == APPLICATION else 400)
-                elif (kind == APPLICATION or routed) and (routed or self._kind(blamed) == DEPENDENCY):
+                    blamed, first, routed, stop = frame, kind, 0, walked + (12 if kind == APPLICATION else 400)
+                elif (kind == APPLICATION or routed) and (routed or first == DEPENDENCY):
                     behind = frame
                     break
             elif last is None and kind != OURS:

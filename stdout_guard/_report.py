@@ -278,7 +278,7 @@ class Intake:
             tail = Source(self.sites.find(frame))
         elif 13 in data:  # a carriage return
             tail.site = self.sites.find(frame)
-        lines = tail.add(data)
+        lines = tail.take() if data == b"\n" else tail.add(data)
         if lines is not None:
             self.record([self.python(line, tail.site) for line in lines.split(b"\n")])
         if not tail.data:
@@ -350,7 +350,8 @@ class Intake:
         text = self._text(line)
         module = site[4] if site is not None else ""
         named = "named" if module in self.guard.settings.writers else "python"
-        return StrayWrite("python", text, site, self._note("main" if module == "__main__" else named, text, module))
+        note = self._note("main" if module == "__main__" else named, text, module)
+        return StrayWrite("python", text, site, note, self.guard.pid)
 
     def _text(self, line: bytes) -> str:
         text = line.decode("utf-8", "backslashreplace").rstrip("\r")

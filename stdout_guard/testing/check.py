@@ -12,16 +12,18 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from stdout_guard.testing import gate, text
+from stdout_guard.testing import gate
 from stdout_guard.testing.conditions import CONDITIONS
 from stdout_guard.testing.config import ConfigError, Plan, choose, limits_from, load, protocol
 from stdout_guard.testing.hostile import Call
 from stdout_guard.testing.protocols import PROTOCOLS
 from stdout_guard.testing.records import Limits
 from stdout_guard.testing.run import Server, name_of
-from stdout_guard.testing.safe import Redactor
+
+if TYPE_CHECKING:  # loaded while the server starts
+    from stdout_guard.testing.safe import Redactor
 
 HELP = "run a server under many conditions, judge every byte of its stdout, and name who wrote what should not be there"
 
@@ -76,6 +78,8 @@ def execute(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stdout-guard check: interrupted; nothing was judged", file=sys.stderr)
         return 3
+    from stdout_guard.testing.safe import Redactor
+
     redactor = Redactor.from_environment(dict(os.environ), *(plan.server.env for plan in plans))
     try:
         _report(results, redactor, args)
@@ -122,6 +126,8 @@ def _report(results: Sequence[gate.ServerResult], redactor: Redactor, args: argp
         else:
             with open(args.json, "w", encoding="utf-8") as file:
                 file.write(report)
+    from stdout_guard.testing import text
+
     if args.json != "-":
         _print(text.render(results, redactor))
     if os.environ.get("GITHUB_ACTIONS") == "true":

@@ -7,7 +7,6 @@ that the list cannot rot.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -65,6 +64,8 @@ _START_KEYS = {"env", "unset", "arguments"}
 
 def load(path: str) -> Settings:
     """Read and check a configuration file; raises ConfigError naming the file and the key."""
+    import tomllib  # a command needs none
+
     try:
         with open(path, "rb") as file:
             data = tomllib.load(file)

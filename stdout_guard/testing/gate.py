@@ -9,14 +9,18 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING
 
-from stdout_guard.testing import explain
 from stdout_guard.testing.conditions import Condition
 from stdout_guard.testing.config import Expected, Plan
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
 from stdout_guard.testing.steps import chosen_calls
-from stdout_guard.testing.verdicts import CHECKS, Outcome, Status, evaluate
+
+if TYPE_CHECKING:  # the judge and the reports are loaded while the server starts
+    from stdout_guard.testing.verdicts import Outcome, Status
 
 Progress = Callable[[str, int, int], None]
 EXIT_STATUS: dict[Status, int] = {"clean": 0, "broken": 1, "untested": 3}
@@ -53,12 +57,14 @@ def check(plan: Plan, *, jobs: int = 0, progress: Progress | None = None, find_c
                 server = stack.enter_context(installed(server, wheel=plan.wheel, package=plan.package))
             except PackagingError as error:
                 return ServerResult(plan, [], packaging=str(error))
-        Thread(target=import_module, args=("stdout_guard.testing.text",), daemon=True).start()  # while the server starts
+        Thread(target=import_module, args=("stdout_guard.testing.text",), daemon=True).start()
         outcomes = _conditions(server, plan.conditions, jobs or (os.cpu_count() or 1) + 1, progress or _silent)
         if find_culprits and any(outcome.problems for outcome in outcomes):
             from stdout_guard.testing import culprit
 
             culprit.investigate(server, outcomes)
+        from stdout_guard.testing import explain
+
         explain.compare(outcomes)
         for outcome in outcomes:
             for problem in outcome.problems:
@@ -121,7 +127,10 @@ def _longest_first(conditions: Sequence[Condition]) -> list[Condition]:
 
 
 def _judged(server: Server, condition: Condition, patient: bool = False) -> list[Outcome]:
-    outcomes = [evaluate(run) for run in execute(server, condition)]
+    runs = execute(server, condition)
+    from stdout_guard.testing.verdicts import evaluate
+
+    outcomes = [evaluate(run) for run in runs]
     if patient and any(_silent_and_alive(outcome) for outcome in outcomes):
         # it looked idle, but may be waiting for a network: once more, with the whole time
         slow = replace(server, limits=replace(server.limits, quiet=server.limits.start))
@@ -137,6 +146,8 @@ def _silent_and_alive(outcome: Outcome) -> bool:
 
 
 def _unrun(server: Server, condition: Condition, why: str) -> Outcome:
+    from stdout_guard.testing.verdicts import CHECKS, Outcome
+
     run = Run(server, condition, server.command, server.cwd or os.getcwd(), {}, error=why)
     return Outcome(run, [], [], dict.fromkeys(CHECKS, "untested"), why)
 

@@ -11,11 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import judging, load, noise, roundtrip, sending, startup, table
+from . import gate, judging, load, noise, roundtrip, sending, startup, table
 from .rows import OURS, Measured, Row, Run
 
 ROWS: dict[str, Row] = {
-    row.name: row for part in (startup, sending, roundtrip, noise, load, judging) for row in part.ROWS
+    row.name: row for part in (startup, sending, roundtrip, noise, load, judging, gate) for row in part.ROWS
 }
 
 

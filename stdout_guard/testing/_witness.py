@@ -33,11 +33,13 @@ def say(text: str) -> None:
 
 def frame_in(data: bytes) -> int:
     """Where a frame begins in it; -1 when there is none. A byte order mark or an array's bracket belongs to it."""
+    if b"\0" in data and not frame_in(data.replace(b"\0", b"")):
+        return 0  # two bytes for a character
     found = [place for place in (data.find(b'{"jsonrpc"'), data.find(b"Content-Length:")) if place >= 0]
     if not found:
         return 0 if data.lstrip().startswith((b"{", b"[")) and b'"jsonrpc"' in data[:400] else -1
     start = min(found)
-    return start if data[:start].strip(b" \t\r\n\0[\xef\xbb\xbf") else 0
+    return start if data[:start].strip(b" \t\r\n[\xef\xbb\xbf\xff\xfe") else 0
 
 
 def let_frames_pass(guard: "Any") -> None:

@@ -1,0 +1,211 @@
+"""Odd servers by name: frames written in a wrong way, requests at once treated badly, streams closed."""
+
+import json
+import os
+import sys
+import time
+
+import mcpbase
+
+KIND = sys.argv[1]
+
+
+def is_call(message):
+    return "content" in message.get("result", {})
+
+
+def put(data):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def frame(message):
+    return json.dumps(message).encode() + b"\n"
+
+
+def torn(message):
+    data = frame(message)
+    return data[:20] + b"WARN x\n" + data[20:]
+
+
+FRAMES = {  # how an answer to a call is written
+    "indented": lambda message: json.dumps(message, indent=2).encode() + b"\n",
+    "line-break": lambda message: frame(message).replace(b'"42"', b'"4\n2"'),
+    "torn": torn,
+    "bom": lambda message: b"\xef\xbb\xbf" + frame(message),
+    "nul": lambda message: b"\0\0\0" + frame(message),
+    "utf-16": lambda message: json.dumps(message).encode("utf-16") + "\n".encode("utf-16-le"),
+    "array": lambda message: frame([message]),
+    "glued": lambda message: (
+        frame({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})[:-1] + frame(message)
+    ),
+    "float-id": lambda message: frame(
+        {**message, "id": float(message["id"])} if isinstance(message["id"], int) else message
+    ),
+    "text-id": lambda message: frame({**message, "id": str(message["id"])}),
+    "both": lambda message: frame({**message, "error": {"code": 1, "message": "x"}}),
+    "sent": lambda message: frame(message)[:-1] + b" # sent\n",
+}
+ALWAYS = {  # how each answer is written
+    "header": lambda message: (
+        b"Content-Length: %d\r\n\r\n%b" % (len(json.dumps(message)), json.dumps(message).encode())
+    ),
+    "events": lambda message: b"data: " + frame(message) + b"\n",
+    "crlf": lambda message: frame(message)[:-1] + b"\r\n",
+    "no-newline": lambda message: frame(message)[:-1],
+}
+
+
+def on_stderr(message):
+    print(json.dumps(message), file=sys.stderr, flush=True)
+
+
+def one_byte_at_a_time(message):
+    for byte in frame(message):
+        os.write(1, bytes([byte]))
+
+
+def echo():
+    for line in sys.stdin.buffer:
+        put(line)
+
+
+def echo_and_serve():
+    mcpbase.serve(accept=lambda message: (print(json.dumps(message), flush=True), mcpbase.well_formed(message))[1])
+
+
+def debug_and_serve():
+    mcpbase.serve(
+        accept=lambda message: (print("recv:", json.dumps(message), flush=True), mcpbase.well_formed(message))[1]
+    )
+
+
+def bom_first():
+    print("\ufeff", end="", flush=True)
+    mcpbase.serve()
+
+
+def nul_in_tool():
+    mcpbase.serve(lambda name, arguments: os.write(1, b"\0\0") and "42")
+
+
+def closing(number):
+    """Close a standard stream after the list, and live on."""
+
+    def send(message):
+        mcpbase.send(message)
+        if "tools" in message.get("result", {}):
+            os.close(number)
+            time.sleep(60)
+
+    mcpbase.serve(send=send)
+
+
+def prompt():
+    input("Proceed? [y/N] ")
+    mcpbase.serve()
+
+
+def one_at_a_time():
+    """Answer what is asked alone; of what comes at once (in one write), do what the kind says."""
+
+    def answer(message):
+        result = mcpbase.result_of(message["method"], message.get("params") or {}, mcpbase.tool)
+        return {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+    while data := os.read(0, 65536):
+        batch = []
+        for line in data.splitlines():
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
+            if mcpbase.well_formed(message) and "id" in message:
+                batch.append(message)
+        if len(batch) > 2:
+            AT_ONCE[KIND](batch, answer)
+        else:
+            for message in batch:
+                mcpbase.send(answer(message))
+
+
+def mixed(batch, answer):
+    for message, other in zip(batch, batch[1:] + batch[:1], strict=True):
+        mcpbase.send({**answer(message), "id": other["id"]})
+
+
+def last_only(batch, answer):
+    mcpbase.send(answer(batch[-1]))
+
+
+def numbers_only(batch, answer):
+    for message in batch:
+        if isinstance(message["id"], int):
+            mcpbase.send(answer(message))
+
+
+def twice(batch, answer):
+    for message in [*batch, batch[0]]:
+        mcpbase.send(answer(message))
+
+
+def printing(batch, answer):
+    for message in batch:
+        print("busy", flush=True)
+        mcpbase.send(answer(message))
+
+
+def tearing(batch, answer):
+    """Another frame in the middle of one: two writers without a lock."""
+    first, second, *rest = [frame(answer(message)) for message in batch]
+    for data in (first[:30], second, first[30:], *rest):
+        put(data)
+
+
+def backwards(batch, answer):
+    for message in reversed(batch):
+        mcpbase.send(answer(message))
+
+
+def crashing(batch, answer):
+    os.abort()
+
+
+AT_ONCE = {
+    "mixed": mixed,
+    "last-only": last_only,
+    "numbers-only": numbers_only,
+    "twice": twice,
+    "printing": printing,
+    "tearing": tearing,
+    "backwards": backwards,
+    "crashing": crashing,
+}
+WHOLE = {
+    "echo": echo,
+    "echo-and-serve": echo_and_serve,
+    "debug": debug_and_serve,
+    "bom-first": bom_first,
+    "nul-in-tool": nul_in_tool,
+    "closes-stdin": lambda: closing(0),
+    "closes-stdout": lambda: closing(1),
+    "prompt": prompt,
+    "stderr": lambda: mcpbase.serve(send=on_stderr),
+    "bytes": lambda: mcpbase.serve(send=one_byte_at_a_time),
+    "data-file": lambda: (open("data.json").close(), mcpbase.serve()),
+    "refuses-null": lambda: mcpbase.serve(accept=lambda message: mcpbase.well_formed(message) or refuse(message)),
+}
+
+
+def refuse(message):
+    mcpbase.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "invalid request"}})
+
+
+if KIND in FRAMES:
+    mcpbase.serve(send=lambda message: put(FRAMES[KIND](message) if is_call(message) else frame(message)))
+elif KIND in ALWAYS:
+    mcpbase.serve(send=lambda message: put(ALWAYS[KIND](message)))
+elif KIND in AT_ONCE:
+    one_at_a_time()
+else:
+    WHOLE[KIND]()

@@ -161,10 +161,13 @@ class CallSites:
             or installer.f_code.co_name == "exec_module"  # an import hook: PyInstaller's, pytest's
         ):
             installer = installer.f_back
-        self.known, self.pending = (
-            False,
-            None if installer is None else (installer.f_globals, installer.f_code.co_filename),
-        )
+        self.known, self.installer = False, dict[str, object]()
+        if (
+            installer is not None
+        ):  # its names, not its globals: what holds those keeps them from being destroyed at exit
+            names = installer.f_globals
+            self.installer = {"__name__": names.get("__name__"), "__package__": names.get("__package__")}
+            self.installer["__file__"] = installer.f_code.co_filename
 
     def learn(self, names: "dict[str, object]", file: str) -> None:
         package = str(names.get("__package__") or "")
@@ -180,12 +183,11 @@ class CallSites:
 
     def _learn(self) -> None:
         """At the first stray: what is the application? The module that installed the guard, or the main one."""
-        if self.pending is not None and self.pending[0].get("__name__") not in _START:
-            self.learn(*self.pending)
-        elif "__main__" in sys.modules:
-            main = vars(sys.modules["__main__"])
-            if "__file__" in main:
-                self.learn(main, str(main["__file__"]))
+        names = self.installer
+        if (not names or names["__name__"] in _START) and "__main__" in sys.modules:
+            names = vars(sys.modules["__main__"])
+        if "__file__" in names:
+            self.learn(names, str(names["__file__"]))
 
     def _kind(self, frame: "FrameType") -> int:
         """The kind of a frame whose module was not seen yet, or whose ``__name__`` is no name."""

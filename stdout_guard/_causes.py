@@ -23,6 +23,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     (r'\s+File "[^"]+", line \d+', "part of a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
     (r"(\w+\.)*\w*(Error|Exception|Interrupt)(:|$)", "the last line of a Python traceback"),
     (r"\s+at .+[:(]\d+", "a stack trace"),
+    (r"(?s).*\b(listening|running|serving|started|available|uvicorn)\b.*https?://", "the banner of an HTTP server"),
     (r"\(node:\d+\) ", "a warning of Node.js"),
     (r"(?s).*Warning: ", "a warning of the warnings module, sent to stdout"),
     (r"(?s).*(\d%|it/s|\[[#=>. -]{5,}\]|\r(?!\n))", "a progress bar"),

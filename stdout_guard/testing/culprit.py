@@ -9,12 +9,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import shutil
 import tempfile
-from bisect import bisect_right
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,6 @@ from stdout_guard.testing.blame import (
     AROUND,
     DIFFERS,
     MERGED,
-    NATIVE,
     NO_PRINT,
     NO_PYTHON,
     UNGUARDED,
@@ -33,11 +30,13 @@ from stdout_guard.testing.blame import (
 from stdout_guard.testing.protocols import Json, mapping
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
+from stdout_guard.testing.strays import Passed, Strays, stands_in, told_of, unprintable
 from stdout_guard.testing.verdicts import Outcome
 
 PACKAGE = Path(__file__).resolve().parent.parent
 WIRE = "_STDOUT_GUARD_WITNESS_WIRE"
 ATTEMPTS = 3  # second runs for one server
+SOON = 8.0  # seconds for an answer that never came in the first run
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,11 @@ def kit() -> Generator[str]:
 
 
 def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness:
-    """Run it again as ``dirty`` was run, under the guard."""
+    """Run it again as ``dirty`` was run, under the guard.
+
+    Frames that go around Python's streams do not come through, and no session begins: then what was sent the first
+    time is sent all at once.
+    """
     condition = replace(dirty.condition, script=("replay", "close")) if replay else dirty.condition
     log = os.path.join(folder, "strays.jsonl")
     for old in [log, *map(str, Path(folder).glob("state-*")), *map(str, Path(folder).glob("passed-*"))]:
@@ -115,11 +118,26 @@ def ask(server: Server, dirty: Run, folder: str, replay: bytes = b"") -> Witness
         "STDOUT_GUARD_FORMAT": "json",
         "STDOUT_GUARD_LOG": log,
     }
-    runs = execute(dirty.learnt(server), condition, env, WIRE, replay)
+    runs = execute(_impatient(dirty.learnt(server), dirty), condition, env, WIRE, replay)
     run = runs[min(dirty.number, len(runs)) - 1]
+    if not replay and _began(dirty) and not _began(run) and list(Path(folder).glob("state-*")):
+        return ask(server, dirty, folder, dirty.stdin)
     states = [line for path in Path(folder).glob("state-*") for line in path.read_text("utf-8").splitlines()]
     passed = Passed(path.read_bytes() for path in sorted(Path(folder).glob("passed-*")))
     return Witness(Strays(_strays(log)), run.stdout, tuple(states), passed)
+
+
+def _began(run: Run) -> bool:
+    return run.session is not None and run.session.opened
+
+
+def _impatient(server: Server, first: Run) -> Server:
+    """The second run is awaited as long as the first one took, and a little."""
+    took = first.marks[0].seconds if first.marks else 0.0
+    limits = server.limits
+    if not _began(first):
+        return replace(server, limits=replace(limits, start=min(limits.start, SOON)))
+    return replace(server, limits=replace(limits, quiet=min(limits.quiet, took + SOON / 4)))
 
 
 def _strays(log: str) -> Generator[Json]:
@@ -138,14 +156,14 @@ def _strays(log: str) -> Generator[Json]:
 
 def _name(problem: Problem, witness: Witness) -> None:
     raw = problem.raw or b""
-    found = witness.strays.matching(raw) or _unprintable(raw, witness.strays)
+    found = witness.strays.matching(raw) or unprintable(raw, witness.strays)
     writer = witness.passed.writer_of(raw)
     if found and not (writer and _is_message(raw)):
-        told = {_told(stray): stray for stray in found}
+        told = {told_of(stray): stray for stray in found}
         problem.culprits = list(told)[:3]
         problem.blame = [place for place in map(_place, told.values()) if place is not None]
     elif writer is not None:
-        problem.culprits = [WRITERS.format(_told(writer).removeprefix("written by "))]
+        problem.culprits = [WRITERS.format(told_of(writer).removeprefix("written by "))]
         problem.blame = [place for place in [_place(writer)] if place is not None]
     elif not witness.guarded:
         why = (
@@ -153,21 +171,10 @@ def _name(problem: Problem, witness: Witness) -> None:
             or f"{NO_PYTHON} (a pipeline's has not), or it ignores PYTHONPATH (-I, -E, -S, env -i)"
         )
         problem.culprits = [UNGUARDED + why]
-    elif _stands_in(raw, witness.stdout) is not None:
+    elif stands_in(raw, witness.stdout) is not None:
         problem.culprits = [f"{WRITER}{NO_PRINT}" if b'"jsonrpc"' in raw else AROUND]
     else:
         problem.culprits = [DIFFERS]
-
-
-def _stands_in(raw: bytes, data: bytes) -> int | None:
-    """Where the line is in ``data``; an empty one is found by the end of the line before it."""
-    if raw.strip():
-        at = data.find(raw.strip())
-        return None if at < 0 else at
-    if data.startswith(raw):
-        return 0
-    at = data.find(b"\n" + raw)
-    return None if at < 0 else at + 1
 
 
 def _is_message(raw: bytes) -> bool:
@@ -176,127 +183,6 @@ def _is_message(raw: bytes) -> bool:
         return isinstance(json.loads(raw), dict | list)
     except (ValueError, RecursionError):
         return False
-
-
-def _unprintable(raw: bytes, strays: Strays) -> list[Json]:
-    """The strays without a letter (a byte order mark, NUL bytes) that are in the dirty bytes."""
-    texts = ((one, data) for one in strays.matching(b"") for data in _unescaped(str(one.get("text", ""))))
-    found = [one for one, data in texts if data in raw or (len(set(data)) == 1 and data[:1] in raw)]
-    return [one for number, one in enumerate(found) if one not in found[:number]]
-
-
-def _unescaped(text: str) -> Iterator[bytes]:
-    """The bytes that a record may stand for: an escape below 256 is a character, or a byte that was no UTF-8."""
-    for encoding in ("utf-8", "latin-1"):
-        plain = _ESCAPE.sub(lambda escape: chr(int(escape[0][2:], 16)), text)
-        with suppress(UnicodeEncodeError):
-            if data := plain.encode(encoding).strip():
-                yield data
-
-
-_ESCAPE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
-
-
-class Passed:
-    """What the guard let through to the wire in the second run, with the line that wrote each piece."""
-
-    def __init__(self, records: Iterable[bytes]) -> None:
-        self._starts: list[int] = []
-        self._places: list[Json] = []
-        pieces: list[bytes] = []
-        size = 0
-        for data in records:
-            while data:
-                header, _, data = data.partition(b"\n")
-                length, *where = header.decode("utf-8", "replace").split("\t")
-                self._starts.append(size)
-                self._places.append({"source": "python", **dict(zip(_SITE, where, strict=False))})
-                pieces.append(data[: int(length)])
-                size, data = size + len(pieces[-1]), data[int(length) :]
-        self._data = b"".join(pieces)
-
-    def writer_of(self, raw: bytes) -> Json | None:
-        """Who wrote these bytes; None when nobody did, or the place is not known."""
-        at = _stands_in(raw, self._data)
-        if at is None:
-            return None
-        place = self._places[bisect_right(self._starts, at) - 1]
-        return place if "file" in place else None
-
-
-_SITE = ("file", "line", "function", "caller")
-
-
-def matching(raw: bytes, strays: Sequence[Json]) -> list[Json]:
-    """The strays whose text is in the dirty bytes: the whole line if there is one, else the longest part of it.
-
-    Of those that say the same of the same text, one stands for all.
-    """
-    return Strays(strays).matching(raw)
-
-
-class Strays:
-    """The strays of a run by their text, each text prepared once, whatever their number and that of the problems."""
-
-    def __init__(self, strays: Iterable[Json]) -> None:
-        self._kinds: dict[str, Json] = {}  # by what is told of it, one of each
-        self._by_text: dict[str, dict[str, str]] = {}  # bare text: what is told, and the text of the record
-        self._cut: dict[tuple[str, str], str] = {}
-        for stray in strays:
-            told, text = _told(stray), str(stray.get("text", ""))
-            told = str(self._kinds.setdefault(told, {**stray, "told": told})["told"])  # one string for all
-            self._by_text.setdefault(_bare(text), {}).setdefault(told, text)
-            if stray.get("source") != "python" and (unit := _unit(_bare(text))):
-                self._by_text.setdefault(unit, {}).setdefault(told, text)
-            if _CUT.search(text):
-                self._cut[_bare(text.partition("...")[0]), _bare(text.rpartition("...")[2])] = _bare(text)
-
-    def matching(self, raw: bytes) -> list[Json]:
-        """See ``matching``."""
-        line = _bare(raw.decode("utf-8", "backslashreplace"))
-        if line in self._by_text or not line:
-            return self._with(line)
-        for (head, tail), text in self._cut.items():
-            if len(line) > len(head) + len(tail) and line.startswith(head) and line.endswith(tail):
-                return self._with(text)
-        if len(line) * len(self._by_text) > _MOST_COMPARED:
-            line = line[:_ENDS] + line[-_ENDS:]
-        parts = [text for text in self._by_text if len(text) > 2 and (text in line or line in text)]
-        longest = max(map(len, parts), default=0)
-        return [stray for text in parts if len(text) == longest for stray in self._with(text)]
-
-    def _with(self, text: str) -> list[Json]:
-        return [{**self._kinds[told], "text": own} for told, own in self._by_text.get(text, {}).items()]
-
-
-_CUT = re.compile(r"\.\.\.\[\d+ of \d+ characters cut\]\.\.\. ")  # how the guard shortens a long line in a record
-_MOST_COMPARED = 1 << 30  # characters of a line times texts looked for in it; beyond it only the ends are compared
-_ENDS = 4096  # characters
-_UNLIKE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|[^\x20-\x7e]")
-
-
-def _bare(text: str) -> str:
-    """Text without what differs between a raw line and a record of it: ends, blanks, control characters, escapes."""
-    text = text.strip()
-    if "\\" not in text and text.isascii() and text.isprintable():
-        return text
-    return _UNLIKE.sub("", text).strip()
-
-
-def _unit(text: str) -> str:
-    """What ``text`` repeats: pieces without a newline, written one after the other, are one record; else nothing."""
-    period = (text + text).find(text, 1) if len(text) < _ENDS else 0
-    return text[:period] if 2 < period < len(text) else ""
-
-
-def _told(stray: Json) -> str:
-    caller = stray.get("caller")
-    if stray.get("source") == "python":
-        behind = f", from {caller}" if caller else ""
-        return f"written by {stray.get('file')}:{stray.get('line')} in {stray.get('function')}{behind}"
-    if stray.get("source") == "child":
-        return f"written by a child process ({stray.get('program')}), started at {caller}"
-    return NATIVE
 
 
 def _place(stray: Json) -> tuple[str, int] | None:

@@ -23,6 +23,8 @@ ADVICE = {
     "spread-message": "write each message on one line, in one write: json.dumps(message) without indent, and a newline",
     "torn-message": "write each whole message with its newline in one write, under one lock (guard.writer does), and "
     + "other text to stderr",
+    "glued-messages": "end each message with a newline, in the same write",
+    "interleaved-messages": "write each message with its newline in one write, under one lock (guard.writer does)",
     "echoes-input": "let nothing send the input back: a terminal (script, ssh -t, docker -t; stty -echo), cat or tee, "
     + "or a debug print of what was read",
     "content-length-framing": "MCP on stdio is one message a line, without headers; where headers are meant, give "
@@ -84,6 +86,7 @@ _CODES: tuple[tuple[str, str], ...] = (
     ("truncated", "end the last message with a newline, in the same write, and flush it"),
 )
 _CAUSES = (
+    ("banner of an HTTP server", "start the server with its stdio transport: it was started as one over HTTP"),
     (
         "probably server-sent events",
         "start the server with its stdio transport: these lines belong to the one over HTTP",

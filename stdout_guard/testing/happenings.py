@@ -178,6 +178,9 @@ def ending(run: Run, session: Session) -> Iterator[Problem]:
         yield Problem("exit", "closed-stdout", why)
     elif session.ended_in and not session.ended_in.startswith("hostile"):
         why = f"the server ended during {session.ended_in!r}, before its input did, {status_text(end.returncode)}"
+        if end.returncode == STRICT and b"stdout-guard: strict: " in run.stderr:
+            yield Problem("exit", "strict-verdict", f"{why}: stdout-guard, in strict mode, refused a stray write")
+            return
         if end.returncode == 0:
             why += ": its read loop ended, or main() returned"
         yield Problem("exit", "ended-early", why)

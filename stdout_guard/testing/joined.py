@@ -7,14 +7,15 @@ are together. Nothing is forgiven here: a finding is only put in the place of ot
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
+from stdout_guard.testing.foreign import echo, other_framing, zeros
 from stdout_guard.testing.protocols import mapping
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run
-from stdout_guard.testing.scanner import HEADER, canonical
 
 MOST = 1 << 20  # bytes that one message over several lines is looked for in
 HEAD = 1 << 14  # bytes of a torn line before the tear
@@ -29,62 +30,9 @@ Found = list[Problem]
 
 def joined(run: Run, found: Found) -> Found:
     """``found``, in order, with one problem in the place of those that are about the same fault."""
-    for kind in (_echo, _other_framing, _with_zeros, _spread, _torn):
+    for kind in (echo, other_framing, zeros, _spread, _torn, _several, _traceback):
         found = kind(run, found)
     return found
-
-
-def _echo(run: Run, found: Found) -> Found:
-    """Lines of the input that came back are one finding, at the first of them."""
-    if run.session is None:
-        return found
-    said, lines = run.session.dialogue.said - {""}, {line.strip() for line in run.stdin.splitlines()} - {b""}
-
-    def comes_back(problem: Problem) -> bool:
-        raw = problem.raw or b""
-        if run.protocol.framing == "content-length":
-            raw = raw.rpartition(b"\r\n\r\n")[2]
-        return raw.strip() in lines or canonical(raw) in said
-
-    echoes = [problem for problem in found if comes_back(problem)]
-    if not echoes:
-        return found
-    several = f" ({len(echoes)} lines of it)" if len(echoes) > 1 else ""
-    why = f"this is what was sent to the server{several}: it echoes its input"
-    first = replace(echoes[0], check="shape", code="echoes-input", why=why)
-    gone = {id(problem) for problem in echoes[1:]}
-    return [first if one is echoes[0] else one for one in found if id(one) not in gone]
-
-
-def _other_framing(run: Run, found: Found) -> Found:
-    """Frames with a header on a newline-delimited channel: the first stands for all of them."""
-    first = next((problem for problem in found if problem.code == "content-length-framing"), None)
-    if first is None:
-        return found
-    frames: list[tuple[int, int]] = []
-    for header in HEADER.finditer(run.stdout):
-        if not frames or header.start() >= frames[-1][1]:
-            frames.append((header.start(), header.end() + int(header[1])))
-    if len(frames) > 1:
-        first = replace(first, why=f"{first.why}: {len(frames)} frames like this one")
-    return [first, *_outside(found, frames)]
-
-
-def _with_zeros(run: Run, found: Found) -> Found:
-    """Text with NUL bytes: glued to a message, or a message in an encoding of two bytes a character."""
-    kept: Found = []
-    for problem in found:
-        raw = problem.raw or b""
-        if raw.startswith(b"\0") and kept and kept[-1].code == "utf-16" and (raw == b"\0" or _reads(raw[1:])):
-            continue  # the second byte of the line feed
-        if problem.code in ("not-utf-8", "not-json") and b"\0" in raw:
-            if raw.count(b"\0") * 3 > len(raw):
-                problem = replace(problem, code="utf-16", why="two bytes for a character: this is UTF-16, not UTF-8")
-            else:
-                why = f"{raw.count(0)} NUL bytes in the line, which no JSON text holds"
-                problem = replace(problem, code="nul-bytes", why=why)
-        kept.append(problem)
-    return kept
 
 
 def _spread(run: Run, found: Found) -> Found:
@@ -135,6 +83,70 @@ def _torn(run: Run, found: Found) -> Found:
     return _each(run, found, join, lambda problem: (problem.raw or b"").startswith(b"{"))
 
 
+def _several(run: Run, found: Found) -> Found:
+    """Several messages on one line: whole ones, or parts of them with what is left of them on the lines behind."""
+
+    def join(problem: Problem) -> Problem | None:
+        raw = problem.raw or b""
+        rest, count = raw.decode("utf-8", "replace").strip(), 0
+        try:
+            while rest:
+                value, end = _RELAXED.raw_decode(rest)
+                rest, count = rest[end:].lstrip(), count + _is_message(value)
+        except (ValueError, RecursionError):
+            why = "parts of several messages in one line: two writers at once"
+            return replace(
+                problem,
+                code="interleaved-messages",
+                why=why,
+                raw=run.stdout[: _scraps(run, found, problem)][problem.offset or 0 :],
+            )
+        if count < 2:
+            return None
+        return replace(problem, code="glued-messages", why=f"{count} messages on one line: a newline ends each")
+
+    def fits(problem: Problem) -> bool:
+        raw = problem.raw or b""
+        return problem.code == "not-json" and raw.startswith(b'{"jsonrpc"') and raw.count(b'"jsonrpc"') > 1
+
+    return _each(run, found, join, fits)
+
+
+def _scraps(run: Run, found: Found, first: Problem) -> int:
+    """The offset behind the lines that follow ``first`` at once and are no text: the other parts of its messages."""
+    bad = {problem.offset: problem for problem in found if problem.check == "framing" and problem.step == first.step}
+    end = (first.offset or 0) + len(first.raw or b"")
+    while (scrap := bad.get(end)) is not None and _SCRAP.search(scrap.raw or b""):
+        end += len(scrap.raw or b"")
+    return end
+
+
+_SCRAP = re.compile(rb'^\W*[}\]"]|["}\]]\W*$')
+
+
+def _traceback(run: Run, found: Found) -> Found:
+    """The lines of a Python traceback are one."""
+    bad = {problem.offset for problem in found if problem.check == "framing"}
+
+    def join(problem: Problem) -> Problem | None:
+        start = problem.offset or 0
+        end = start + len(problem.raw or b"")
+        while end in bad and run.stdout[end : end + 1] in (b" ", b"\t"):
+            end = _line_end(run.stdout, end)
+        if end in bad:
+            end = _line_end(run.stdout, end)  # what was raised
+        raw = run.stdout[start:end]
+        return replace(
+            problem,
+            raw=raw,
+            why=problem.why.partition("; ")[0] + "; probably a Python traceback, from print_exc() or an excepthook",
+        )
+
+    return _each(
+        run, found, join, lambda problem: (problem.raw or b"").startswith(b"Traceback (most recent call last):")
+    )
+
+
 def _tear(line: bytes, rest: bytes) -> int:
     """How many bytes of ``line`` make a message with ``rest``; 0 when none do."""
     tail = rest.decode("utf-8", "replace")
@@ -159,10 +171,6 @@ def _torn_by(between: bytes) -> str:
     return f"one message torn apart by {shown}"
 
 
-def _reads(raw: bytes) -> bool:
-    return canonical(raw) != ""
-
-
 def _is_message(value: object) -> bool:
     members = set(mapping(value))
     return {"jsonrpc"} < members <= _MEMBERS and bool(members & {"method", "result", "error"})
@@ -181,17 +189,6 @@ def _each(run: Run, found: Found, join: Callable[[Problem], Problem | None], fit
             covered.append((offset or 0, (offset or 0) + len(whole.raw or b"")))
         kept.append(whole or problem)
     return kept
-
-
-def _outside(found: Found, spans: list[tuple[int, int]]) -> Iterator[Problem]:
-    """The problems that are not within one of the ascending spans."""
-    place = 0
-    for problem in found:
-        while place < len(spans) and problem.offset is not None and spans[place][1] <= problem.offset:
-            place += 1
-        inside = place < len(spans) and problem.offset is not None and problem.offset >= spans[place][0]
-        if not (inside and problem.line is not None):
-            yield problem
 
 
 def _line_end(data: bytes, start: int) -> int:

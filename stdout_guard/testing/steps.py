@@ -15,13 +15,8 @@ from stdout_guard.testing.dialogue import Dialogue, Mark
 from stdout_guard.testing.hostile import HOSTILE_STEP, Call, can_be_hostile, lines, snapshot
 from stdout_guard.testing.protocols import FALLBACK, PROTOCOLS, Json, items, mapping
 from stdout_guard.testing.records import Ending
+from stdout_guard.testing.safety import looks_safe
 from stdout_guard.testing.scanner import Message
-
-_SAFE_VERBS = {
-    "clock", "count", "current", "describe", "echo", "find", "get", "help", "info", "list", "now", "ping", "query",
-    "read", "search", "show", "status", "time", "version",
-}  # fmt: skip
-_RISKY_VERBS = {"add", "create", "delete", "drop", "kill", "remove", "reset", "run", "send", "set", "stop", "write"}
 
 LEAVING = 2.0  # seconds between the end of stdout and that of a process that ends
 CHOOSE = "choose one (--call 'NAME={...}')"
@@ -227,17 +222,7 @@ def chosen_calls(session: Session) -> list[Call]:
     """The user's calls, or the first tool that is marked or named as reading only and needs no argument."""
     if session.calls:
         return list(session.calls)
-    return [Call(str(tool["name"])) for tool in session.tools if _looks_safe(tool)][:1]
-
-
-def _looks_safe(tool: Json) -> bool:
-    hints = mapping(tool.get("annotations"))
-    if not isinstance(tool.get("name"), str) or mapping(tool.get("inputSchema")).get("required"):
-        return False
-    if isinstance(hints.get("readOnlyHint"), bool):
-        return bool(hints["readOnlyHint"])
-    words = set(str(tool["name"]).lower().replace("-", "_").split("_"))
-    return bool(words & _SAFE_VERBS) and not words & _RISKY_VERBS
+    return [Call(str(tool["name"])) for tool in session.tools if looks_safe(tool)][:1]
 
 
 def _ask(session: Session, method: str, params: Json | None, *, slow: bool = False) -> Message:

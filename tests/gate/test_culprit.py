@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stdout_guard.testing.culprit import matching
+from stdout_guard.testing.strays import matching
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from stdout_guard.testing import proc
-from stdout_guard.testing.culprit import matching
 from stdout_guard.testing.process import SURE, ServerProcess
 from stdout_guard.testing.records import Limits
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.scanner import Scanner
+from stdout_guard.testing.strays import matching
 
 
 def processor_time(work) -> float:

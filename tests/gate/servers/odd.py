@@ -101,6 +101,53 @@ def closing(number):
     mcpbase.serve(send=send)
 
 
+def traceback_in_tool(name, arguments):
+    import traceback
+
+    try:
+        raise ValueError("no such table")
+    except ValueError:
+        traceback.print_exc(file=sys.stdout)
+    return "42"
+
+
+def descriptor():
+    """Frames go around Python's streams, as asyncio's pipe writers send them; a print does not."""
+    wire = os.fdopen(1, "wb", buffering=0, closefd=False)
+
+    def tool(name, arguments):
+        print("listing tables", flush=True)
+        return "42"
+
+    mcpbase.serve(tool, send=lambda message: wire.write(frame(message)))
+
+
+def strict():
+    import stdout_guard
+
+    guard = stdout_guard.install("strict")
+
+    def tool(name, arguments):
+        try:
+            print("listing tables")
+        except stdout_guard.StrayWriteError:
+            pass
+        return "42"
+
+    mcpbase.serve(tool, send=lambda message: guard.wire.write(frame(message)))
+
+
+def unknown_writer():
+    import stdout_guard.auto  # noqa: F401
+
+    mcpbase.serve()
+
+
+def http():
+    print("INFO: Uvicorn running on http://127.0.0.1:8000 (Press CTRL+C to quit)", flush=True)
+    sys.stdin.read()
+
+
 def prompt():
     input("Proceed? [y/N] ")
     mcpbase.serve()
@@ -162,6 +209,14 @@ def tearing(batch, answer):
         put(data)
 
 
+def interleaved(batch, answer):
+    """Pieces of all frames in turn: as many writers as requests, none with a lock."""
+    frames = [frame(answer(message)) for message in batch]
+    for start in range(0, max(map(len, frames)), 10):
+        for data in frames:
+            put(data[start : start + 10])
+
+
 def backwards(batch, answer):
     for message in reversed(batch):
         mcpbase.send(answer(message))
@@ -178,6 +233,7 @@ AT_ONCE = {
     "twice": twice,
     "printing": printing,
     "tearing": tearing,
+    "interleaved": interleaved,
     "backwards": backwards,
     "crashing": crashing,
 }
@@ -189,6 +245,11 @@ WHOLE = {
     "nul-in-tool": nul_in_tool,
     "closes-stdin": lambda: closing(0),
     "closes-stdout": lambda: closing(1),
+    "traceback": lambda: mcpbase.serve(traceback_in_tool),
+    "descriptor": descriptor,
+    "strict": strict,
+    "unknown-writer": unknown_writer,
+    "http": http,
     "prompt": prompt,
     "stderr": lambda: mcpbase.serve(send=on_stderr),
     "bytes": lambda: mcpbase.serve(send=one_byte_at_a_time),

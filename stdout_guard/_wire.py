@@ -19,7 +19,7 @@ from . import _channel, _fd, _guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from typing_extensions import Buffer
@@ -287,7 +287,7 @@ def retire(guard: "Guard") -> None:
     channel.drain()
     let_go(channel, target)
     for source in list(channel.sources.values()):
-        if _written(source.fd) and _fd.identity(source.fd) == source.identity:
+        if not _ended(source.fd) and _fd.identity(source.fd) == source.identity:
             from ._seldom import hand_over
 
             hand_over(source.fd, target)
@@ -299,13 +299,18 @@ def let_go(channel: "_channel.Channel", target: int) -> None:
     """Leave no writer of ours on the channel's pipe, or it would look like a child that still writes: each copy of it
     that this process has becomes ``target``."""
     _fd.close(channel.write_fd, channel.identity)
-    ours = [fd for fd in (1, 2) if _fd.identity(fd) == channel.identity]
-    for copy in [*ours, *_fd.twins(channel.identity, {channel.read_fd})]:
-        os.dup2(target, copy, inheritable=os.get_inheritable(copy))
+
+    def repoint(copies: "Iterable[int]") -> None:
+        for copy in copies:
+            os.dup2(target, copy, inheritable=os.get_inheritable(copy))
+
+    repoint(fd for fd in (1, 2) if _fd.identity(fd) == channel.identity)
+    if not _ended(channel.read_fd):  # somebody still writes: a child, or a descriptor of this process that we look for
+        repoint(_fd.twins(channel.identity, {channel.read_fd}))
 
 
-def _written(fd: int) -> bool:
-    """True when somebody else can still write to the pipe."""
+def _ended(fd: int) -> bool:
+    """True when nobody can write to the pipe any more."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
-    return not any(event & (select.POLLHUP | select.POLLNVAL) for _, event in poller.poll(0))
+    return any(event & select.POLLHUP for _, event in poller.poll(0))

@@ -13,7 +13,7 @@ from stdout_guard.testing.verdicts import CHECKS, Outcome
 
 WIDTH = 14
 SHOWN = 10  # problems shown for one condition
-ALIKE = 3  # of them with the same words and the same culprit
+ALIKE = 5  # of them with the same words and the same culprit
 
 
 def headline(problem: Problem, redactor: Redactor) -> str:

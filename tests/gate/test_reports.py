@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -109,22 +110,50 @@ def test_junit_is_read_by_a_standard_parser(ugly, redactor, tmp_path):
     assert "from stderr" in cases[0].findtext("system-err", "")
 
 
-def test_cli_json_junit_and_pytest_tell_the_same(check, command_of, command_line, tmp_path):
-    """One run's findings are the same codes with the same bytes in each report."""
-    done = command_line(
-        "--condition", "plain", "--json", "report.json", "--junit", "report.xml", "--out", "out", "--",
-        *command_of("print_in_tool"),
-    )  # fmt: skip
+TALK = """
+def test_talk(stdio_server):
+    stdio_server.request("tools/list")
+    stdio_server.call("get_answer")
+"""
+KINDS = {
+    "print": "not-json",
+    "indented": "spread-message",
+    "bom": "byte-order-mark",
+    "nul-in-tool": "nul-bytes",
+    "utf-16": "utf-16",
+    "array": "batch",
+    "glued": "glued-messages",
+    "text-id": "unknown-id",
+    "traceback": "not-json",
+    "echo-and-serve": "echoes-input",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cli_json_junit_and_pytest_tell_the_same(kind, command_of, command_line, tmp_path):
+    """A server's finding is the same check, code, bytes, reason, culprit and cure in the four reports of it."""
+    command = command_of("print_in_tool") if kind == "print" else [*command_of("odd"), kind]
+    done = command_line("--condition", "plain", "--json", "report.json", "--junit", "report.xml", "--", *command)
     assert done.returncode == 1
-    report = json.loads((tmp_path / "report.json").read_text())
-    (problem,) = report["servers"][0]["conditions"][0]["problems"]
+    problems = json.loads((tmp_path / "report.json").read_text())["servers"][0]["conditions"][0]["problems"]
+    problem = problems[0]
+    assert problem["code"] == KINDS[kind]
     (failure,) = ET.parse(tmp_path / "report.xml").getroot().iter("failure")
-    library = jsonreport.problem_report(check("print_in_tool").outcomes[0].problems[0], Redactor())
-    assert problem["code"] == failure.get("type") == library["code"] == "not-json"
-    assert problem["message"] == failure.get("message") == library["message"]
-    assert problem["message"] in done.stdout
-    assert problem["writtenBy"][0].split("/")[-1] == library["writtenBy"][0].split("/")[-1]
-    assert problem["raw"] == r"b'listing tables\n'"
+    assert (failure.get("type"), failure.get("message")) == (problem["code"], problem["message"])
+    (tmp_path / "test_talk.py").write_text(TALK)
+    plugin = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--stdout-guard-command={shlex.join(command)}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    print(plugin.stdout, plugin.stderr)
+    assert "1 passed, 1 error" in plugin.stdout
+    why = problem["why"].partition(" (")[0]  # how often it came differs with what was sent
+    for report in (done.stdout, plugin.stdout):
+        assert f"{problem['check']}/{problem['code']}: " in report
+        assert problem["raw"] in report and why in report
+    for report in (done.stdout, failure.text, plugin.stdout):
+        assert problem["writtenBy"][0] in report and f"fix: {problem['fix']}" in report
+    assert all(one["message"] in failure.text for one in problems)
 
 
 def test_artefacts_reproduce_the_finding_without_us(command_of, command_line, tmp_path):

@@ -171,7 +171,10 @@ CAUSES = [
     (b"caf\xe9\n", "another encoding"),
     (b"\xef\xbb\xbf{}\n", "byte order mark"),
     (b"\xff\xfe{\x00}\x00\n", "UTF-16"),
-    (b"Password: ", "ended while writing"),
+    (b"Password: ", "a prompt"),
+    (b"Proceed? [y/N] ", "a prompt"),
+    (b'{"jsonrpc": "2.0"', "ended while writing"),
+    (b"INFO: Uvicorn running on http://127.0.0.1:8000\n", "HTTP server"),
     (b"\n", "print() without arguments"),
     (b"Server running on stdio\n", "banner"),
 ]

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ from stdout_guard.testing.blame import (
 from stdout_guard.testing.protocols import Json, mapping
 from stdout_guard.testing.records import Problem
 from stdout_guard.testing.run import Run, Server, execute
-from stdout_guard.testing.strays import Passed, Strays, stands_in, told_of, unprintable
+from stdout_guard.testing.strays import Passed, Strays, shape, stands_in, told_of, unprintable
 from stdout_guard.testing.verdicts import Outcome
 
 PACKAGE = Path(__file__).resolve().parent.parent
 WIRE = "_STDOUT_GUARD_WITNESS_WIRE"
+_MOST_SHAPED = 1 << 20  # bytes of stdout that are compared with their numbers made equal
 ATTEMPTS = 3  # second runs for one server
 SOON = 8.0  # seconds for an answer that never came in the first run
 
@@ -47,6 +49,12 @@ class Witness:
     stdout: bytes
     states: tuple[str, ...]
     passed: Passed
+
+    @cached_property
+    def shapes(self) -> set[str]:
+        """The lines of stdout with their numbers made equal, frames left out."""
+        lines = self.stdout.splitlines() if len(self.stdout) < _MOST_SHAPED else []
+        return {shape(line) for line in lines if not line.startswith(b'{"jsonrpc"')} - {""}
 
     @property
     def guarded(self) -> bool:
@@ -158,12 +166,17 @@ def _name(problem: Problem, witness: Witness) -> None:
     raw = problem.raw or b""
     found = witness.strays.matching(raw) or unprintable(raw, witness.strays)
     writer = witness.passed.writer_of(raw)
+    if not found and writer is None and not _is_message(raw):
+        found = witness.strays.alike(raw)
     if found and not (writer and _is_message(raw)):
         told = {told_of(stray): stray for stray in found}
         problem.culprits = list(told)[:3]
         problem.blame = [place for place in map(_place, told.values()) if place is not None]
     elif writer is not None:
-        problem.culprits = [WRITERS.format(told_of(writer).removeprefix("written by "))]
+        told_writer = told_of(writer)
+        if problem.code != "echoes-input":
+            told_writer = WRITERS.format(told_writer.removeprefix("written by "))
+        problem.culprits = [told_writer]
         problem.blame = [place for place in [_place(writer)] if place is not None]
     elif not witness.guarded:
         why = (
@@ -171,7 +184,7 @@ def _name(problem: Problem, witness: Witness) -> None:
             or f"{NO_PYTHON} (a pipeline's has not), or it ignores PYTHONPATH (-I, -E, -S, env -i)"
         )
         problem.culprits = [UNGUARDED + why]
-    elif stands_in(raw, witness.stdout) is not None:
+    elif stands_in(raw, witness.stdout) is not None or shape(raw) in witness.shapes:
         problem.culprits = [f"{WRITER}{NO_PRINT}" if b'"jsonrpc"' in raw else AROUND]
     else:
         problem.culprits = [DIFFERS]

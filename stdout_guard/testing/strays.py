@@ -25,6 +25,7 @@ class Strays:
     def __init__(self, strays: Iterable[Json]) -> None:
         self._kinds: dict[str, Json] = {}  # by what is told of it, one of each
         self._by_text: dict[str, dict[str, str]] = {}  # bare text: what is told, and the text of the record
+        self._by_shape: dict[str, list[str]] = {}  # made when it is first asked for
         self._cut: dict[tuple[str, str], str] = {}
         for stray in strays:
             what, text = told_of(stray), str(stray.get("text", ""))
@@ -50,10 +51,29 @@ class Strays:
         longest = max(map(len, parts), default=0)
         return [stray for text in parts if len(text) == longest for stray in self._with(text)]
 
+    def alike(self, raw: bytes) -> list[Json]:
+        """The strays that differ from the dirty line in numbers alone: a time, a process id, an address."""
+        if not self._by_shape:
+            for text in self._by_text:
+                self._by_shape.setdefault(_shape(text), []).append(text)
+        line = shape(raw)
+        return [stray for text in self._by_shape.get(line, ()) if line for stray in self._with(text)]
+
     def _with(self, text: str) -> list[Json]:
         return [{**self._kinds[what], "text": own} for what, own in self._by_text.get(text, {}).items()]
 
 
+def shape(raw: bytes) -> str:
+    """A line of text with its numbers made equal; empty when hardly a word is left of it."""
+    return _shape(_bare(raw.decode("utf-8", "backslashreplace")))
+
+
+def _shape(text: str) -> str:
+    found = _NUMBERS.sub("0", text)
+    return found if len(re.sub("[^A-Za-z]", "", found)) > 2 else ""
+
+
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|[0-9]+")
 _CUT = re.compile(r"\.\.\.\[\d+ of \d+ characters cut\]\.\.\. ")  # how the guard shortens a long line in a record
 _MOST_COMPARED = 1 << 30  # characters of a line times texts looked for in it; beyond it only the ends are compared
 _ENDS = 4096  # characters

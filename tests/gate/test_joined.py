@@ -139,3 +139,13 @@ def test_pieces_that_were_recorded_as_one_are_told_apart():
     strays = Strays([{"source": "fd1", "text": "working...working...working..."}])
     assert strays.matching(b'working...{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
     assert not strays.matching(b"walking...\n")
+
+
+def test_numbers_that_differ_from_run_to_run_hide_no_writer():
+    """Times, process ids and addresses are another each time; the words are not, and numbers alone prove nothing."""
+    strays = Strays(
+        [{"source": "fd1", "text": "12:30:01 [4242] loaded at 0x7f00c0ffee"}, {"source": "fd1", "text": "17"}]
+    )
+    assert strays.alike(b"12:30:02 [4711] loaded at 0x7f11deadbe\n")
+    assert not strays.alike(b"12:30:02 [4711] closed at 0x7f11deadbe\n")
+    assert not strays.alike(b"18\n")

@@ -56,6 +56,7 @@ ODD = [
     Odd("array", "shape", "batch", b'[{"jsonrpc"', "no batches", WRITER, "no array"),
     Odd("glued", "framing", "glued-messages", b"}{", "2 messages on one line", WRITER, "newline"),
     Odd("traceback", "framing", "not-json", b"table\n", "a Python traceback", "in traceback_in_tool", "stderr"),
+    Odd("stamp", "framing", "not-json", b" calling 0x", "", "in stamp", "stderr"),
     Odd("descriptor", "framing", "not-json", b"listing tables\n", "", " in tool", "stderr"),
     Odd("strict", "exit", "strict-verdict", None, "in strict mode", "", "names on stderr"),
     Odd("unknown-writer", "session", "unknown-writer", None, "the module 'mcpbase'", "", "install(writers="),

@@ -111,6 +111,11 @@ def traceback_in_tool(name, arguments):
     return "42"
 
 
+def stamp(name, arguments):
+    print(f"{time.time()} {os.getpid()} calling {id(arguments):#x}", flush=True)
+    return "42"
+
+
 def descriptor():
     """Frames go around Python's streams, as asyncio's pipe writers send them; a print does not."""
     wire = os.fdopen(1, "wb", buffering=0, closefd=False)
@@ -246,6 +251,7 @@ WHOLE = {
     "closes-stdin": lambda: closing(0),
     "closes-stdout": lambda: closing(1),
     "traceback": lambda: mcpbase.serve(traceback_in_tool),
+    "stamp": lambda: mcpbase.serve(stamp),
     "descriptor": descriptor,
     "strict": strict,
     "unknown-writer": unknown_writer,

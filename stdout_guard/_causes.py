@@ -19,7 +19,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
         r"\xff\xfe|\xfe\xff|[^\x00]\x00[^\x00]\x00|\x00[^\x00]\x00[^\x00]",
         "UTF-16 text (PowerShell redirection, wide output)",
     ),
-    (r"(?s).*Traceback \(most recent call last\)", "a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
+    (r"(?s).*\(most recent call (last|first)\)", "a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
     (r'\s+File "[^"]+", line \d+', "part of a Python traceback: merged stderr, or print_exc(file=sys.stdout)"),
     (r"(\w+\.)*\w*(Error|Exception|Interrupt)(:|$)", "the last line of a Python traceback"),
     (r"\s+at .+[:(]\d+", "a stack trace"),

@@ -11,7 +11,10 @@ WRITER = "written by the protocol writer itself"
 DIFFERS = (
     "the second run, under the guard, did not write this: it depends on time, order or what an earlier run left behind"
 )
-MERGED = "the command sends stderr to stdout, so that this may be any line of a log; the wrapper is at fault"
+MERGED = (
+    "the command sends stderr to stdout, so that this may be any line of a log; the wrapper (2>&1) is at fault, or a "
+    "dup2 in the server"
+)
 UNGUARDED = "the second run could not be guarded, so nobody is named: "
 NO_PRINT = ": its frame is at fault, not a stray print"
 WRITERS = WRITER + " ({})" + NO_PRINT

@@ -13,13 +13,15 @@ from stdout_guard.testing.run import Run
 from stdout_guard.testing.scanner import HEADER, canonical
 
 Found = list[Problem]
+SHORT = 8  # bytes of a line that anybody may write
 
 
 def echo(run: Run, found: Found) -> Found:
     """Lines of the input that came back are one finding, at the first of them."""
     if run.session is None:
         return found
-    said, lines = run.session.dialogue.said - {""}, {line.strip() for line in run.stdin.splitlines()} - {b""}
+    said = {message for message in run.session.dialogue.said if '"jsonrpc"' in message}
+    lines = {line.strip() for line in run.stdin.splitlines() if len(line) > SHORT}
 
     def comes_back(problem: Problem) -> bool:
         raw = problem.raw or b""

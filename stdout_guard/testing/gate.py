@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the judge and the reports are loaded while the server start
     from stdout_guard.testing.verdicts import Outcome, Status
 
 Progress = Callable[[str, int, int], None]
+LATER = 12.0  # seconds of idleness for an answer that seemed to have waited for the end of the input
 EXIT_STATUS: dict[Status, int] = {"clean": 0, "broken": 1, "untested": 3}
 
 
@@ -101,7 +102,10 @@ def _conditions(server: Server, conditions: Sequence[Condition], jobs: int, prog
         if outcomes[-1].status == "untested" and not outcomes[-1].problems:
             why = f"not run, because the plain run could not be tested: {outcomes[-1].untested}"
             return outcomes + [_unrun(server, condition, why) for condition in rest]
-        server = outcomes[-1].run.learnt(server)
+        plain = outcomes[-1].run
+        if plain.session is not None and plain.session.opened and not plain.session.unanswered:
+            server = replace(server, limits=plain.server.limits)  # it may have taken patience
+        server = plain.learnt(server)
     if not rest:
         return outcomes
     from concurrent.futures import ThreadPoolExecutor
@@ -135,7 +139,17 @@ def _judged(server: Server, condition: Condition, patient: bool = False) -> list
         # it looked idle, but may be waiting for a network: once more, with the whole time
         slow = replace(server, limits=replace(server.limits, quiet=server.limits.start))
         outcomes = [evaluate(run) for run in execute(slow, condition)]
+    elif patient and any(_late_and_not_stuck(outcome) for outcome in outcomes):
+        # its answer came just after the end of the input: from a buffer, or in its own time
+        slow = replace(server, limits=replace(server.limits, quiet=max(server.limits.quiet, LATER)))
+        outcomes = [evaluate(run) for run in execute(slow, condition)]
     return outcomes
+
+
+def _late_and_not_stuck(outcome: Outcome) -> bool:
+    session = outcome.run.session
+    stuck = session is None or session.stuck
+    return not stuck and any(problem.code == "unflushed" for problem in outcome.problems)
 
 
 def _silent_and_alive(outcome: Outcome) -> bool:

@@ -145,7 +145,8 @@ def unasked(run: Run, session: Session) -> Iterator[Problem]:
 def merged(run: Run, session: Session) -> Iterator[Problem]:
     """Processes whose stderr is the wire, unless this condition itself closed or merged it."""
     for holder in () if {CLOSED, MERGED} & set(run.condition.wrap) else session.merged:
-        why = f"stderr of process {holder.pid} ({holder.command}) is the wire: a wrapper merged the two streams"
+        who = f"stderr of process {holder.pid} ({holder.command})"
+        why = f"{who} is the wire: a wrapper (2>&1), or its own dup2, merged them"
         yield Problem("framing", "merged-streams", why, step="start-up")
 
 
@@ -157,9 +158,31 @@ def effects(session: Session) -> Iterator[Problem]:
         if frame is not None and is_result(message):
             why = "a malformed request was executed: it got a result"
             yield Problem("effects", "executed-refused-frame", why, raw=frame, step=HOSTILE_STEP)
+    for message in _unasked_results(session):
+        why = f"a malformed request was executed: a result came with the id {message.content.get('id')!r}"
+        yield Problem("effects", "executed-refused-frame", why, raw=session.hostile[-1], step=HOSTILE_STEP)
     for path in session.touched:
         why = f"{path!r} changed while only malformed requests were sent"
         yield Problem("effects", "effects-changed", why, step=HOSTILE_STEP)
+
+
+def _unasked_results(session: Session) -> Iterator[Message]:
+    """Results with no request's id that came while only malformed requests were sent."""
+    marks = session.dialogue.marks
+    place = next((number for number, mark in enumerate(marks) if mark.step == HOSTILE_STEP), None)
+    if place is None:
+        return
+    start = marks[place - 1].end if place else 0
+    for message in session.dialogue.messages:
+        identifier = message.content.get("id")
+        known = session.dialogue.method_of(identifier) or str(identifier).startswith(HOSTILE)
+        if (
+            start < message.end <= marks[place].end
+            and not known
+            and "jsonrpc" in message.content
+            and is_result(message)
+        ):
+            yield message
 
 
 def is_result(message: Message) -> bool:

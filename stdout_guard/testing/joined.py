@@ -124,6 +124,9 @@ def _scraps(run: Run, found: Found, first: Problem) -> int:
 _SCRAP = re.compile(rb'^\W*[}\]"]|["}\]]\W*$')
 
 
+_TRACEBACK = re.compile(rb"(Traceback|Current thread|Thread 0x\w+) .*\(most recent call (last|first)\):")
+
+
 def _traceback(run: Run, found: Found) -> Found:
     """The lines of a Python traceback are one."""
     bad = {problem.offset for problem in found if problem.check == "framing"}
@@ -142,9 +145,7 @@ def _traceback(run: Run, found: Found) -> Found:
             why=problem.why.partition("; ")[0] + "; probably a Python traceback, from print_exc() or an excepthook",
         )
 
-    return _each(
-        run, found, join, lambda problem: (problem.raw or b"").startswith(b"Traceback (most recent call last):")
-    )
+    return _each(run, found, join, lambda problem: bool(_TRACEBACK.match(problem.raw or b"")))
 
 
 def _tear(line: bytes, rest: bytes) -> int:

@@ -23,7 +23,8 @@ class Chunk:
 class Limits:
     """Deadlines in seconds. ``start`` bounds the first answer, ``answer`` each later one, ``quiet`` an idle wait.
 
-    ``grace`` (before SIGTERM) counts time without work, and the server's own processor time; ``term`` is before SIGKILL, ``drain`` for the last bytes.
+    ``grace`` (before SIGTERM) counts time without work, and the server's own processor time;
+    ``term`` is before SIGKILL, ``drain`` for the last bytes.
     """
 
     start: float = 30.0

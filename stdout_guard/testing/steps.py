@@ -50,13 +50,14 @@ class Session:
     closed_stdout: bool = False  # it ended its stdout in that step, and lived on
     replay: bytes = b""
     idle: bool = False
+    stuck: bool = False
     ending: Ending | None = None
     asked_to_end: float = 0.0  # seconds since the start
 
     def give_up(self, method: str) -> None:
-        """No answer came; ``idle`` says whether the server had nothing left to do by then."""
+        """No answer came; ``idle``: the server had nothing left to do by then, ``stuck``: but to read more input."""
         self.unanswered.append(method)
-        self.idle = self.dialogue.process.was_idle
+        self.idle, self.stuck = self.dialogue.process.was_idle, self.dialogue.process.was_stuck
 
 
 def handshake(session: Session, _: float) -> None:

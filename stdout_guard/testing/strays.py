@@ -124,14 +124,20 @@ _ESCAPE = re.compile(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}")
 
 
 def stands_in(raw: bytes, data: bytes) -> int | None:
-    """Where the line is in ``data``; an empty one is found by the end of the line before it."""
-    if raw.strip():
-        at = data.find(raw.strip())
-        return None if at < 0 else at
-    if data.startswith(raw):
-        return 0
-    at = data.find(b"\n" + raw)
-    return None if at < 0 else at + 1
+    """Where these lines stand in ``data`` as lines; of a very long one the head is looked for."""
+    wanted = raw.rstrip(b"\r\n") if raw.strip() else raw
+    whole = len(wanted) < KEPT
+    at = data.find(wanted[:KEPT])
+    while at >= 0:
+        end = at + len(wanted)
+        if (at == 0 or data[at - 1] == 10) and (not whole or not raw.strip() or data[end : end + 1] in _ENDS_LINE):
+            return at
+        at = data.find(wanted[:KEPT], at + 1)
+    return None
+
+
+KEPT = 1 << 15  # bytes, less than what is kept of one write
+_ENDS_LINE = (b"\n", b"\r", b"")
 
 
 class Passed:

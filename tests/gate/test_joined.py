@@ -116,6 +116,7 @@ def test_the_writer_of_a_frame_is_found_by_its_bytes():
     assert passed.writer_of(b'{"a":1}\n')["file"] == "lib.py"
     assert passed.writer_of(b"Content-Length: 2\r\n")["line"] == "3"
     assert passed.writer_of(b"\r\n")["file"] == passed.writer_of(b"\n")["file"] == "server.py"
+    assert passed.writer_of(b"1\n") is None and passed.writer_of(b'"a"\n') is None  # a part of a line is no line
     assert passed.writer_of(b"hello\n") is None and Passed([]).writer_of(b"\n") is None
     assert Passed([_record(b"x\n")]).writer_of(b"x\n") is None  # the place was not known
 

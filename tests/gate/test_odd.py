@@ -57,6 +57,15 @@ ODD = [
     Odd("glued", "framing", "glued-messages", b"}{", "2 messages on one line", WRITER, "newline"),
     Odd("traceback", "framing", "not-json", b"table\n", "a Python traceback", "in traceback_in_tool", "stderr"),
     Odd("stamp", "framing", "not-json", b" calling 0x", "", "in stamp", "stderr"),
+    Odd(
+        "executes-nameless",
+        "effects",
+        "executed-refused-frame",
+        b"stdout-guard-hostile-",
+        "with the id None",
+        advice="before anything runs",
+        others=frozenset({"shape"}),
+    ),
     Odd("descriptor", "framing", "not-json", b"listing tables\n", "", " in tool", "stderr"),
     Odd("strict", "exit", "strict-verdict", None, "in strict mode", "", "names on stderr"),
     Odd("unknown-writer", "session", "unknown-writer", None, "the module 'mcpbase'", "", "install(writers="),
@@ -193,6 +202,13 @@ def test_what_is_odd_and_allowed_is_clean(check, command_of, kind):
     assert result.status == "clean" and result.outcomes[0].problems == []
 
 
+def test_an_answer_in_its_own_time_is_not_called_a_buffer(check, command_of):
+    """It came just after the end of the input, and would have come without: a second, patient run shows it."""
+    result = check([*command_of("odd"), "slow-loop"], conditions=["plain", "no-home"], limits={"quiet": 1.5})
+    assert result.status == "clean"
+    assert [outcome.run.server.limits.quiet for outcome in result.outcomes] == [12.0, 12.0]
+
+
 @pytest.mark.parametrize(("kind", "asked"), [("indented", 14), ("text-id", 14), ("bom", 14), ("events", 14)])
 def test_a_faulty_server_is_driven_to_its_end(check, command_of, kind, asked):
     """An answer that a strict client cannot read does not end the session: every step takes place."""
@@ -247,4 +263,6 @@ def test_a_pipeline_that_merges_stderr_is_named(check, command_of):
     result = check(["/bin/sh", "-c", f"{words} 2>&1 | cat"])
     codes = {problem.code: problem for problem in result.outcomes[0].problems}
     assert set(codes) == {"not-json", "merged-streams"}
-    assert "the wrapper is at fault" in codes["not-json"].culprits[0] and "2>&1" in codes["merged-streams"].advice
+    assert (
+        "the wrapper (2>&1) is at fault" in codes["not-json"].culprits[0] and "2>&1" in codes["merged-streams"].advice
+    )

@@ -116,6 +116,51 @@ def stamp(name, arguments):
     return "42"
 
 
+def slow_loop():
+    """An event loop that takes longer for its first answer than the gate waits at first: slow, and right."""
+    import asyncio
+    import threading
+
+    async def main():
+        queue = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def read():
+            for line in sys.stdin.buffer:
+                loop.call_soon_threadsafe(queue.put_nowait, line)
+            loop.call_soon_threadsafe(queue.put_nowait, None)
+
+        threading.Thread(target=read, daemon=True).start()
+        first = True
+        while (line := await queue.get()) is not None:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                continue
+            if mcpbase.well_formed(message) and "id" in message:
+                await asyncio.sleep(2.5 if first else 0)
+                first = False
+                result = mcpbase.result_of(message["method"], message.get("params") or {}, mcpbase.tool)
+                mcpbase.send({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    asyncio.run(main())
+
+
+def executes_nameless():
+    """Executes what it should refuse, and answers with id null."""
+    for line in sys.stdin.buffer:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(message, dict) and "id" in message:
+            params = message.get("params")
+            params = params if isinstance(params, dict) else {"name": "get_answer"}
+            result = mcpbase.result_of(message["method"], params, mcpbase.tool)
+            identifier = message["id"] if mcpbase.well_formed(message) else None
+            mcpbase.send({"jsonrpc": "2.0", "id": identifier, "result": result})
+
+
 def descriptor():
     """Frames go around Python's streams, as asyncio's pipe writers send them; a print does not."""
     wire = os.fdopen(1, "wb", buffering=0, closefd=False)
@@ -252,6 +297,8 @@ WHOLE = {
     "closes-stdout": lambda: closing(1),
     "traceback": lambda: mcpbase.serve(traceback_in_tool),
     "stamp": lambda: mcpbase.serve(stamp),
+    "slow-loop": slow_loop,
+    "executes-nameless": executes_nameless,
     "descriptor": descriptor,
     "strict": strict,
     "unknown-writer": unknown_writer,

@@ -75,6 +75,9 @@ ROWS = [
         0.8,
         threads,
         False,
+        why="threads that meet at the wire's lock hand over the interpreter each time, and whether they meet is the "
+        "scheduler's choice (0.4 to 0.95 in runs of the same code); one lock, held for one write, is what keeps frames "
+        "whole.",
     ),
     Row("memory", "memory: guard at rest, less bare Python's", 1.5, at_rest, unit="MiB"),
     Row(

@@ -132,13 +132,33 @@ def flooded_latency(run: Run) -> Iterator[Measured]:
 
 
 ROWS = [
-    Row("print", "a stray print, guarded / print to stderr", 4.0, stray_print, profile=profile_print),
+    Row(
+        "print",
+        "a stray print, guarded / print to stderr",
+        4.0,
+        stray_print,
+        profile=profile_print,
+        why="print() writes each value and blank by itself, and each is looked at so that the writer's frame is still "
+        "there; a line then costs a walk up the stack, a record and four system calls (whose process, whose folder, "
+        "whose stderr, the write), where print to stderr makes one. Buffering in C would be faster, and would name "
+        "the wrong line and mix threads.",
+    ),
     Row(
         "flood",
         "native flood through the channel / `cat` (throughput; 0: a line lost)",
         0.6,
         native_flood,
         False,
+        why="every line is checked, counted, tagged and sent in writes of 4 KiB, which stay whole beside other writers "
+        "of stderr; cat moves 128 KiB unseen. Rendering plain blocks in bulk brought it from 0.02. Writes of 64 KiB wait "
+        "for room and were slower; reads of 256 KiB gave less than the spread between runs.",
     ),
-    Row("latency", "p99 of frame latency while a child floods stdout / quiet", 3.0, flooded_latency),
+    Row(
+        "latency",
+        "p99 of frame latency while a child floods stdout / quiet",
+        3.0,
+        flooded_latency,
+        why="the pump holds the interpreter while it renders a chunk. It reads less and sleeps 50 us between chunks "
+        "while frames flow, which is as much as the child at the other end of the pipe lets it.",
+    ),
 ]

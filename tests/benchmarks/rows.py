@@ -24,7 +24,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Row:
-    """``measure`` gives the figures, ours under OURS; ``at_most`` False means at least ``goal``."""
+    """``measure`` gives the figures, ours under OURS; ``at_most`` False means at least ``goal``.
+
+    ``why``: what stands between us and the goal, and what was tried; shown where it is not met.
+    """
 
     name: str
     what: str
@@ -33,6 +36,7 @@ class Row:
     at_most: bool = True
     unit: str = "x"
     profile: Callable[[Run], str] | None = None
+    why: str = ""
 
     def met(self, value: float) -> bool:
         """Whether the goal is reached by a figure as it is printed, with two decimals."""

@@ -16,7 +16,8 @@ Found = list[tuple[Row, list[Measured]]]
 
 
 def markdown(found: Found, *, quick: bool) -> str:
-    """One line a row: goal, ours, verdict, the peers; then machine, versions and date."""
+    """One line a row: goal, ours, verdict, the peers; then why some are not met, and machine, versions and date."""
+    reasons = list[str]()
     lines = ["| what | goal | measured | | peers |", "|---|---|---|---|---|"]
     for row, measured in found:
         ours = next((one for one in measured if one.contestant == OURS), None)
@@ -25,7 +26,10 @@ def markdown(found: Found, *, quick: bool) -> str:
         others = ", ".join(f"{one.contestant} {_figure(one.value, row)}" for one in measured if one.contestant != OURS)
         bound = "at most" if row.at_most else "at least"
         lines.append(f"| {row.what} | {bound} {row.goal:g}{_unit(row)} | {shown} | {verdict} | {others} |")
-    return "\n".join([*lines, "", machine(quick=quick)])
+        if row.why and (ours is None or not row.met(ours.value)):
+            reasons.append(f"- {row.what}: {row.why}")
+    missed = ["", "What stands between:", "", *reasons] if reasons else []
+    return "\n".join([*lines, *missed, "", machine(quick=quick)])
 
 
 def _figure(value: float, row: Row) -> str:

@@ -159,6 +159,6 @@ ROWS = [
         3.0,
         flooded_latency,
         why="the pump holds the interpreter while it renders a chunk. It reads less and sleeps 50 us between chunks "
-        "while frames flow, which is as much as the child at the other end of the pipe lets it.",
+        "while frames flow; what remains is the rendering of one chunk.",
     ),
 ]

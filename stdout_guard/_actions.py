@@ -43,14 +43,20 @@ class Decision:
     grant: object = field(default=None, repr=False)
 
 
-class AuthorizedAction:
+class _Referable:
+    """What a class of the same slots has before them: only then one may become the other."""
+
+    __slots__ = ("__weakref__",)
+
+
+class AuthorizedAction(_Referable):
     """One tool call that passed every stage. Read-only; made by `Boundary` alone; executable once.
 
     ``arguments`` is deep-frozen (mappings and tuples); `arguments_copy` gives plain dicts and lists.
     ``client`` is what the peer says of itself (name, version): for the log, never for a decision.
     """
 
-    __slots__ = ("__weakref__", *_FIELDS)
+    __slots__ = _FIELDS
 
     name: str
     arguments: Mapping[str, Any]
@@ -97,10 +103,12 @@ class AuthorizedAction:
 _states: dict[weakref.ref[AuthorizedAction], str] = {}
 _states_lock = _thread.allocate_lock()
 _gone: Callable[[weakref.ref[AuthorizedAction]], object] = _states.pop
-_set: tuple[Callable[[AuthorizedAction, Any], None], ...] = tuple(
-    AuthorizedAction.__dict__[name].__set__ for name in _FIELDS
-)
-_set_name, _set_arguments, _set_decision, _set_request_id, _set_revision, _set_client, _set_serial = _set
+
+
+class _Draft(_Referable):
+    """An action until it is finished: the same slots, and they can be set."""
+
+    __slots__ = _FIELDS
 
 
 def issue(
@@ -113,14 +121,16 @@ def issue(
     serial: int,
 ) -> AuthorizedAction:
     """For `Boundary` only: make and register one action. ``arguments`` must be frozen already."""
-    action = object.__new__(AuthorizedAction)
-    _set_name(action, name)
-    _set_arguments(action, arguments)
-    _set_decision(action, decision)
-    _set_request_id(action, request_id)
-    _set_revision(action, revision)
-    _set_client(action, client)
-    _set_serial(action, serial)
+    draft: Any = _Draft()
+    draft.name = name
+    draft.arguments = arguments
+    draft.decision = decision
+    draft.request_id = request_id
+    draft.revision = revision
+    draft.client = client
+    draft.serial = serial
+    draft.__class__ = AuthorizedAction  # read-only from here
+    action: AuthorizedAction = draft
     _states[weakref.ref(action, _gone)] = FRESH
     return action
 

@@ -7,7 +7,7 @@ consumed for a frame that does not pass.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from stdout_guard import _replies
 from stdout_guard._actions import Decision
@@ -45,32 +45,37 @@ class Passage:
         self._released = released
         self._options = strictness
         self._framing: Framing = framing
-        self._decoder = Decoder(strictness, framing)
+        self._scan = Decoder(strictness, framing).scan
 
     def take(self, event: Frame | FramingFault, out: list[Event]) -> str | None:
         """Judge one frame and put what follows into ``out``; returns why the session ends, if it does."""
-        if isinstance(event, FramingFault):
-            return self._refuse(Refused(event.stage, event.code), event, out)
         try:
-            return self._frame(event, out)
+            if type(event) is Frame:
+                return self._frame(event, out)
         except Exception:  # a validator's or our own fault must not become the peer's way through
             fault = FramingFault("internal-error", "limits", "", event.raw, event.line, event.offset, True)
             return self._refuse(Refused(fault.stage, fault.code), fault, out)
+        lost = cast("FramingFault", event)
+        return self._refuse(Refused(lost.stage, lost.code), lost, out)
 
     def _frame(self, frame: Frame, out: list[Event]) -> str | None:
-        decoded = self._decoder.decode(frame.body)
-        if isinstance(decoded, Fault):
-            return self._refuse(Refused(decoded.stage, decoded.code), frame, out)
-        if is_array(value := decoded.value):
-            return self._batch(value, frame, out)
-        outcome = self._judge(value)
-        if isinstance(outcome, Refused):
+        found = self._scan(frame.body)
+        if type(found) is Fault:
+            return self._refuse(Refused(found.stage, found.code), frame, out)
+        value, decision = found[0], None
+        outcome = self._session.ordinary(value)
+        if outcome is None:
+            if is_array(value):
+                return self._batch(value, frame, out)
+            outcome = self._judge(value)
+        if type(outcome) is Wanted:
+            decision = decide(self._authorise, outcome)
+            if decision.allowed:
+                self._session.accept(outcome)
+                out.append(self._released.release(outcome, decision, frame))
+                return None
+        elif isinstance(outcome, Refused):
             return self._refuse(outcome, frame, out)
-        decision = None
-        if isinstance(outcome, Wanted) and (decision := decide(self._authorise, outcome)).allowed:
-            self._session.accept(outcome)
-            out.append(self._released.release(outcome, decision, frame))
-            return None
         self._session.accept(outcome)
         if (message := self._settled(outcome, decision, frame, out)) is not None:
             self._reply(message, out)

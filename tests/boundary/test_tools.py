@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from boundary_talk import Talk, call
+from boundary_talk import Talk, call, request
 
 from stdout_guard.boundary import Tool
 from stdout_guard.jsonrpc import Strictness
@@ -148,10 +148,12 @@ def test_nesting_is_never_an_exception(depth):
     assert talk.boundary.counts.balanced
 
 
-def test_fault_inside_the_boundary_closes_it(monkeypatch):
+@pytest.mark.parametrize("part", ["decide", "classify"], ids=["the ordinary call", "all else"])
+def test_fault_inside_the_boundary_closes_it(monkeypatch, part):
     """A defect of our own must not become the peer's way through: -32603, closed, nothing executed."""
     talk = Talk(policy="keep-open")
-    monkeypatch.setattr("stdout_guard._passage.classify", lambda *args: 1 / 0)
-    assert talk.code(call(), call(request_id=8)) == -32603
+    monkeypatch.setattr(f"stdout_guard._passage.{part}", lambda *args: 1 / 0)
+    first = call() if part == "decide" else request("ping", 7)
+    assert talk.code(first, call(request_id=8)) == -32603
     assert talk.reasons == ["internal-error"]
     assert talk.closed is not None and talk.recorder.calls == []

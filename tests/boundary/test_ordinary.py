@@ -54,14 +54,15 @@ def told(event):
     return event.arguments_copy(), [(type(value), value) for value in (getattr(event, name) for name in names)]
 
 
-def heard(frames, revision, short):
-    """Events, counts and audit of one session, with or without the short way."""
+def heard(frames, revision, opening, short):
+    """Events, counts and audit of one session, opened so far, with or without the short way."""
     audit = list[Refusal]()
     tools = [Tool("echo", validate=valid), Tool("other", validate=lambda arguments: 1 / 0)]
     boundary = Boundary(
         tools,
         lambda call: call.arguments.get("more") != "denied",
         policy="keep-open",
+        revision=revision if revision == REVISIONS[-1] else "auto",
         schema_errors="isError",
         audit=audit.append,
         clock=lambda: 0.0,
@@ -69,9 +70,9 @@ def heard(frames, revision, short):
     if not short:
         boundary._passage._session = Long(boundary._passage._session)
     info = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    opening = [{"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": info}]
-    opening += [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
-    events = [told(event) for frame in [*map(line, opening), *frames] for event in boundary.feed(frame)]
+    hello = [{"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": info}]
+    hello += [{"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    events = [told(event) for frame in [*map(line, hello[:opening]), *frames] for event in boundary.feed(frame)]
     records = [(one.stage, one.reason, one.id_type, one.size, one.tool, one.note) for one in audit]
     return events, boundary.counts, records, boundary.revision, boundary.closed
 
@@ -99,8 +100,8 @@ def changed(place, value):
     return message
 
 
-def same(frames, revision):
-    assert heard(frames, revision, True) == heard(frames, revision, False)
+def same(frames, revision, opening=2):
+    assert heard(frames, revision, opening, True) == heard(frames, revision, opening, False)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -109,6 +110,13 @@ def test_every_member_changed_once(revision):
     frames = [line(changed(place, value)) for place, value in itertools.product(PLACES, (*ODD, ...))]
     for frame in frames:
         same([frame, frame], revision)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize("opening", [0, 1, 2])
+def test_whenever_it_comes(revision, opening):
+    """Before initialize, before initialized and after: both ways give the same."""
+    same([line(CALL), line(CALL)], revision, opening)
 
 
 def test_ordinary_call_takes_the_short_way(monkeypatch):
@@ -141,7 +149,7 @@ def frames(draw):
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(st.lists(frames(), min_size=1, max_size=4), st.sampled_from(REVISIONS))
-def test_any_frames(sent, revision):
+@given(st.lists(frames(), min_size=1, max_size=4), st.sampled_from(REVISIONS), st.sampled_from([2, 2, 1, 0]))
+def test_any_frames(sent, revision, opening):
     """Any frames, mutated ones too, with ids used again: both ways give the same events, counts and audit."""
-    same(sent, revision)
+    same(sent, revision, opening)

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from stdout_guard.testing.at_once import AT_ONCE_STEP
 from stdout_guard.testing.blame import (
     AROUND,
     DIFFERS,
@@ -81,10 +82,18 @@ def investigate(server: Server, outcomes: Sequence[Outcome], replay: bytes = b""
             if not open_ones or attempts >= ATTEMPTS:
                 continue
             attempts += 1
-            witness = ask(server, outcome.run, folder, replay)
+            at_once = any(problem.step == AT_ONCE_STEP for problem in open_ones)
+            run = outcome.run if at_once else _without_at_once(outcome.run)
+            witness = ask(server, run, folder, replay)
             for problem in open_ones:
                 _name(problem, witness)
                 known[problem.raw or b""] = problem
+
+
+def _without_at_once(run: Run) -> Run:
+    """The run with a script that calls each tool once: enough where nothing is asked of what came then."""
+    script = tuple(word for word in run.condition.script if word != "at-once")
+    return replace(run, condition=replace(run.condition, script=script))
 
 
 def _asks(problem: Problem) -> bool:

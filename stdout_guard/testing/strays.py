@@ -149,13 +149,15 @@ class Passed:
         pieces: list[bytes] = []
         size = 0
         for data in records:
-            while data:
-                header, _, data = data.partition(b"\n")
-                length, *where = header.decode("utf-8", "replace").split("\t")
+            at = 0
+            while at < len(data):
+                end = data.find(b"\n", at)
+                end = len(data) if end < 0 else end
+                length, *where = data[at:end].decode("utf-8", "replace").split("\t")
                 self._starts.append(size)
                 self._places.append({"source": "python", **dict(zip(_SITE, where, strict=False))})
-                pieces.append(data[: int(length)])
-                size, data = size + len(pieces[-1]), data[int(length) :]
+                pieces.append(data[end + 1 : end + 1 + int(length)])
+                size, at = size + len(pieces[-1]), end + 1 + int(length)
         self._data = b"".join(pieces)
 
     def writer_of(self, raw: bytes) -> Json | None:

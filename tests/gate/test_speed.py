@@ -12,7 +12,7 @@ from stdout_guard.testing.process import SURE, ServerProcess
 from stdout_guard.testing.records import Limits
 from stdout_guard.testing.safe import Redactor
 from stdout_guard.testing.scanner import Scanner
-from stdout_guard.testing.strays import matching
+from stdout_guard.testing.strays import Passed, matching
 
 
 def processor_time(work) -> float:
@@ -71,6 +71,11 @@ def test_naming_the_writers_is_linear_in_their_records():
         matching(b"line 7\n", [{"text": f"line {n}", "source": "python", "file": "a.py"} for n in range(count)])
 
     assert_linear(work, 2000)
+
+
+def test_what_passed_to_the_wire_is_read_in_one_pass():
+    """A record for each frame: reading them all does not copy the rest for each of them."""
+    assert_linear(lambda count: Passed([b"8\ta.py\t1\tf\t\n{}      " * count]), 5000)
 
 
 def test_a_long_line_is_named_though_its_record_was_cut():

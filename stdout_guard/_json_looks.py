@@ -16,7 +16,8 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'"[]{},:')
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _ESCAPES = re.compile(rb'\\(?=["\\])')  # a look-ahead keeps the search a memchr for the backslash
 _BACKSLASH, _QUOTE = b'\\"'  # numbers: looking for b"x" costs bytes an exception inside, five times the search
-LARGE: Final = 1024  # bytes from which a look at the whole text pays
+LARGE: Final = 1024  # bytes from which a look at the whole text pays, if it holds many objects
+LONG: Final = 4096  # and if it does not
 
 
 def number_hooks(body: bytes) -> int:

@@ -19,6 +19,7 @@ from typing import NamedTuple, cast
 from stdout_guard._json_hooks import Hooks, Refused, Scan
 from stdout_guard._json_looks import (
     LARGE,
+    LONG,
     balanced,
     count_keys,
     depth_within,
@@ -81,15 +82,12 @@ class Decoder:
             return Fault("not-utf-8", "encoding", f"byte {error.start}: {error.reason}")
         try:
             start = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_SPACE))
-            if len(body) > LARGE or not self._counts:
+            small = len(body) <= LARGE
+            if not self._counts or (not small and (len(body) > LONG or many_objects(body))):
                 value, end = self._large(body, text, start)
             else:
-                before = self._kept.cell_contents  # a signal handler may decode in the midst of this
-                try:
-                    value, end = self._counted(text, start)
-                    kept = self._kept.cell_contents - before
-                finally:
-                    self._kept.cell_contents = before
+                scan = self._counted if small else self._scanner(True, number_hooks(body))
+                (value, end), kept = self._counting(scan, text, start)
                 if kept != text.count(":") and kept != count_keys(text):
                     self._notes.clear()
                     value, end = self._pairs(text, start)
@@ -113,7 +111,8 @@ class Decoder:
     def _failed(self, body: bytes, text: str, failure: Exception) -> Fault:
         """Why the scan did not end well; that a body is too deep comes before whatever else was found in it."""
         fault = self._deeper(body)
-        if fault is None and self._counts and len(body) <= LARGE:
+        counted = self._counts and (len(body) <= LARGE or (len(body) <= LONG and not many_objects(body)))
+        if fault is None and counted:
             fault = self._first(body, text)  # counting finds a double at the end only: what came first?
         return fault or self._named(body, text, failure)
 
@@ -149,16 +148,19 @@ class Decoder:
         keys, deep = keys_and_depth(body, self._options.max_depth)
         if deep and (fault := self._too_deep(body)):
             raise Refused(fault)
-        before = self._kept.cell_contents
-        try:
-            found = self._scanner(True, hooks)(text, start)
-            kept = self._kept.cell_contents - before
-        finally:
-            self._kept.cell_contents = before
+        found, kept = self._counting(self._scanner(True, hooks), text, start)
         if kept == keys:
             return found
         self._notes.clear()
         return self._scanner(False, hooks)(text, start)
+
+    def _counting(self, scan: Scan, text: str, start: int) -> tuple[tuple[object, int], int]:
+        """What is found, and how many members were kept; a signal handler may decode in the midst of this."""
+        before = self._kept.cell_contents
+        try:
+            return scan(text, start), self._kept.cell_contents - before
+        finally:
+            self._kept.cell_contents = before
 
     def _scanner(self, counted: bool, numbers: int) -> Scan:
         if (found := self._scanners.get((counted, numbers))) is None:

@@ -72,11 +72,10 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------ what it asks for
 
-    def ordinary(self, value: object) -> Outcome | None:
+    def ordinary(self, message: Any) -> Outcome | None:
         """What `judge` would say of the call that clients send all day, in one pass; None for everything else."""
-        if value.__class__ is not dict or self.phase != "ready":
+        if message.__class__ is not dict or self.phase != "ready":
             return None
-        message: dict[str, Any] = value  # pyright: ignore[reportAssignmentType]  # a cast is a call
         params, request_id = message.get("params"), message.get("id")
         if params.__class__ is not dict or request_id.__class__ not in _ID_TYPES or len(message) != 4:
             return None

@@ -58,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--corpus", action="store_true", help="also send the corpus of hostile inbound frames, one start for each")
     add("--no-culprit", action="store_true", help="do not run a dirty server a second time to find who wrote it")
-    add("--jobs", type=int, default=0, metavar="N", help="conditions at a time (default: one for each processor)")
+    add("--jobs", type=int, default=0, metavar="N", help="conditions at a time (default: one more than processors)")
     add("--json", nargs="?", const="-", metavar="FILE", help="the report as JSON (default: to stdout, instead of text)")
     add("--junit", metavar="FILE", help="the report as JUnit XML")
     add(

@@ -158,10 +158,10 @@ def _fed(data: bytes) -> int:
 
 
 def feeding(run: Run) -> Iterator[Measured]:
-    """Boundary.feed() of tool calls, each to an authorised action."""
+    """Boundary.feed() of tool calls, each to an authorised action; 1 MiB a session, since opening one is no feeding."""
     found = {}
     for size in (100, 1000, 8000, 65000):
-        frames = _calls(size, max(1, (1 << 16) // size))
+        frames = _calls(size, (1 << 20) // size)
         data = b"".join(frame + b"\n" for frame in frames)
         assert _fed(data) == len(frames), "a call was refused: nothing was measured"
         runs = {"loads": _loads(frames), "feed": _repeat(lambda data=data: _fed(data))}  # type: ignore[misc]

@@ -50,6 +50,7 @@ def install(
     log_format: "str | None" = None,
     redact: "bool | Callable[[str], str] | None" = None,
     channel: "str | None" = None,
+    async_wire: "bool | None" = None,
 ) -> "Guard":
     """Make the guard stand and return it. Call it first, before anything that may print is imported.
 
@@ -57,11 +58,12 @@ def install(
     with status 120) or ``"off"``. writers: names of modules whose ``sys.stdout`` is to be the wire. log: a file that
     gets the report instead of stderr. log_format: ``"text"``, ``"json"`` or ``"raw"``. redact: True, or a callable from
     text to text. channel: ``"thread"`` (default) or ``"dup"`` (fd 1 straight to stderr, no thread, C and children
-    unnamed).
+    unnamed). async_wire: True gives the MCP SDKs an asynchronous reader and writer instead of a thread for each line.
 
     Each has an environment variable that wins: STDOUT_GUARD, STDOUT_GUARD_WRITERS (adds), STDOUT_GUARD_LOG,
-    STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL. Calling again is harmless; calling again with other
-    settings, or with a value that does not exist, is a GuardStateError. Nothing is changed then.
+    STDOUT_GUARD_FORMAT, STDOUT_GUARD_REDACT, STDOUT_GUARD_CHANNEL, STDOUT_GUARD_ASYNC. Calling again is harmless;
+    calling again with other settings, or with a value that does not exist, is a GuardStateError. Nothing is changed
+    then.
     """
     given = dict(locals())
     if (os.environ.get("STDOUT_GUARD") or mode) == "off":

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
-VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL")  # after STDOUT_GUARD
+VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL", "_ASYNC")  # after STDOUT_GUARD
 DEFAULTS: "dict[str, object]" = {
-    "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False
+    "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False,
+    "async_wire": False,
 }  # fmt: skip
 SDKS = ("mcp", "pygls", "acp", "pylsp", "singer", "singer_sdk", "airbyte_cdk")  # whose writers adapters/ knows
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers

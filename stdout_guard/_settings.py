@@ -35,6 +35,8 @@ class Settings:
         self.log = environment.get("STDOUT_GUARD_LOG") or os.fspath(log)
         listed = environment.get("STDOUT_GUARD_WRITERS", "").split(",")
         self.writers = _modules([*_names(given.get("writers")), *(name.strip() for name in listed if name.strip())])
+        switched, asked = environment.get("STDOUT_GUARD_ASYNC"), given.get("async_wire")
+        self.async_wire = _switch("STDOUT_GUARD_ASYNC", switched) if switched else _boolean("async_wire", asked)
         switched, redact = environment.get("STDOUT_GUARD_REDACT"), given.get("redact")
         self.redact = _switch("STDOUT_GUARD_REDACT", switched) if switched else _redactor(redact)
 
@@ -46,7 +48,7 @@ def refuse_clash(standing: Settings, given: "Mapping[str, object]") -> None:
     clashes = [
         f"{name}={getattr(wanted, name)!r} (it stands with {getattr(standing, name)!r})"
         for name in asked
-        if not os.environ.get(CHOICES[name][0] if name in CHOICES else f"STDOUT_GUARD_{name.upper()}")
+        if not os.environ.get(_variable(name))
         and getattr(wanted, name) != getattr(standing, name)
         and not (name == "writers" and set(wanted.writers) <= set(standing.writers))
     ]
@@ -55,6 +57,11 @@ def refuse_clash(standing: Settings, given: "Mapping[str, object]") -> None:
             f"the guard already stands in this process, and a second install() asks for {', '.join(clashes)}; install "
             "once, with the settings you want, or call uninstall() first"
         )
+
+
+def _variable(name: str) -> str:
+    short = {"async_wire": "async"}.get(name, name)
+    return CHOICES[name][0] if name in CHOICES else f"STDOUT_GUARD_{short.upper()}"
 
 
 def _choice(name: str, variable: str, choices: tuple[str, ...], set_value: str | None, argument: object) -> str | None:
@@ -70,6 +77,12 @@ def _redactor(value: "Any") -> "bool | Callable[[str], str]":
     if not hasattr(value, "__call__"):  # noqa: B004 - callable() would narrow Any to something that returns object
         raise GuardStateError(f"argument redact: {value!r} is neither true, false nor a callable from text to text")
     return value  # type: ignore[no-any-return]
+
+
+def _boolean(name: str, value: object) -> bool:
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise GuardStateError(f"argument {name}: {value!r} is neither True nor False; the guard was not installed")
 
 
 def _switch(variable: str, value: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Read on the versions in the README's table; all of them look sys.stdout up at call time.
 ROWS = {
     "mcp.server.stdio": (
-        "shadow",
+        "mcp",
         True,
     ),  # 1.9 to 2.3; 2.x claims fd 0 and 1 itself unless the streams say other numbers
     "pygls.server": ("shadow", True),  # 1.3, 2.1: .buffer of both

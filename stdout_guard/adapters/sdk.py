@@ -68,6 +68,21 @@ def shadow(module: Any, guard: Guard, stdin: bool) -> str:
     return _give(module, guard, _streams(guard, stdin, text), text)
 
 
+def mcp(module: Any, guard: Guard, stdin: bool) -> str:
+    """As shadow; where it was asked for, an asynchronous reader and writer beside it, which come first."""
+    problem = shadow(module, guard, stdin)
+    if not problem and guard.settings.async_wire:
+        from stdout_guard.adapters import async_wire
+
+        unfit = async_wire.hand_over(module, guard)
+        if unfit:
+            guard.intake.tell(
+                f"the asynchronous wire does not fit this version of {module.__name__} ({unfit}): it is served the "
+                "ordinary way, by threads"
+            )
+    return problem
+
+
 def pipes(module: Any, guard: Guard, stdin: bool) -> str:
     """As shadow, but real files over duplicates, for an event loop that changes and closes what it is given."""
     out = functools.partial(_duplicate, lambda: guard.wire.fileno(), os.O_WRONLY, "wb")

@@ -38,6 +38,7 @@ WRONG = [
     ),
     ("STDOUT_GUARD_CHANNEL", "pty", None, "environment variable STDOUT_GUARD_CHANNEL: 'pty' is not one of thread, dup"),
     ("STDOUT_GUARD_REDACT", "maybe", None, "environment variable STDOUT_GUARD_REDACT: 'maybe' is not one of 1, 0"),
+    ("STDOUT_GUARD_ASYNC", "maybe", None, "environment variable STDOUT_GUARD_ASYNC: 'maybe' is not one of 1, 0"),
     ("STDOUT_GUARD_WRITERS", "a b", None, "'a b' cannot be a protocol writer"),
     ("STDOUT_GUARD_WRITERS", "__main__", None, "'__main__' cannot be a protocol writer"),
     ("STDOUT_GUARD_LOG", "/nonexistent/folder/log", None, "STDOUT_GUARD_LOG"),
@@ -45,6 +46,7 @@ WRONG = [
     ("", "", "log_format='xml'", "argument log_format: 'xml' is not one of text, json, raw"),
     ("", "", "channel='pty'", "argument channel: 'pty' is not one of thread, dup"),
     ("", "", "redact='yes'", "argument redact: 'yes' is neither true, false nor a callable"),
+    ("", "", "async_wire='yes'", "argument async_wire: 'yes' is neither True nor False"),
     ("", "", "writers='mine'", "argument writers: 'mine' is a str; give a list of module names"),
     ("", "", "writers=['a-b']", "'a-b' cannot be a protocol writer"),
     ("", "", "log='/nonexistent/folder/log'", "'/nonexistent/folder/log'"),
@@ -100,7 +102,9 @@ def test_a_wrong_variable_is_an_error_whatever_the_other_half_says(run: Callable
         assert "'lax' is not one of off, redirect, strict" in done.lines[-1]
 
 
-EMPTY = dict.fromkeys((f"STDOUT_GUARD{x}" for x in ("", "_LOG", "_FORMAT", "_WRITERS", "_CHANNEL", "_REDACT")), "")
+EMPTY = dict.fromkeys(
+    (f"STDOUT_GUARD{x}" for x in ("", "_LOG", "_FORMAT", "_WRITERS", "_CHANNEL", "_REDACT", "_ASYNC")), ""
+)
 
 
 def test_empty_means_unset(run: Callable[..., Result]) -> None:
@@ -204,6 +208,7 @@ CLASH = [
     ("channel='dup'", "channel='dup' (it stands with 'thread')"),
     ("log='x.log'", "log='x.log' (it stands with '')"),
     ("redact=True", "redact=True (it stands with False)"),
+    ("async_wire=True", "async_wire=True (it stands with False)"),
     ("writers=['three']", "writers=('three',) (it stands with ('one',))"),
     ("'redirect', channel='dup'", "channel='dup' (it stands with 'thread')"),
 ]

@@ -45,7 +45,7 @@ def installs() -> Guard:
     install(mode=os.environ.get("MODE"))
     install(writers=["mine.proto", "other"], log=Path("report.log"), log_format="json", redact=True, channel="dup")
     install(writers=(name for name in ("a", "b")), log="report.log", redact=redact)
-    install(None, writers=(), log=None, log_format=None, redact=None, channel=None)
+    install(None, writers=(), log=None, log_format=None, redact=None, channel=None, async_wire=True)
     return install()
 
 

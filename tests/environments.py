@@ -65,6 +65,8 @@ RECIPES = {
     "fastmcp2": Recipe(("mcp==1.30.0", "fastmcp==2.14.7")),
     # the oldest that are supported; mcp 1.9.4 imports a private name which pydantic 2.12 removed
     "oldest": Recipe(("mcp==1.9.4", "pydantic<2.12", "pygls==1.3.1", "singer-sdk==0.44.4")),
+    # the event loops that anyio also runs on
+    "loops": Recipe(("mcp==2.3.0", "trio==0.35.0", "uvloop==0.23.0")),
     # singer-python and its fork share the package name `singer`; the target pins an old one of its own
     "singer": Recipe(("singer-python==6.8.0",)),
     # pins an orjson that cannot be built for Python 3.11

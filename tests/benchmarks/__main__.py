@@ -11,12 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import gate, judging, load, noise, roundtrip, sending, startup, table
+from . import asynchronous, gate, judging, load, noise, roundtrip, sending, startup, table
 from .rows import OURS, Measured, Row, Run
 
-ROWS: dict[str, Row] = {
-    row.name: row for part in (startup, sending, roundtrip, noise, load, judging, gate) for row in part.ROWS
-}
+PARTS = (startup, sending, roundtrip, asynchronous, noise, load, judging, gate)
+ROWS: dict[str, Row] = {row.name: row for part in PARTS for row in part.ROWS}
 
 
 def chosen(names: list[str]) -> list[Row]:

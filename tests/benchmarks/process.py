@@ -63,10 +63,10 @@ class Child:
         del self.buffer[: end + 1]
         return found
 
-    def _read(self) -> bool:
+    def _read(self, most: int = 1 << 20) -> bool:
         ready = select.select(list(self.open), [], [], max(0.0, self.ends - time.perf_counter()))[0]
         for fd in ready:
-            piece = os.read(fd, 1 << 20)
+            piece = os.read(fd, most)
             if not piece:
                 self.open.discard(fd)
             (self.buffer if fd == self.stdout else self.errors).extend(piece)

@@ -14,7 +14,7 @@ from time import time as now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import FrameType
     from typing import Any
 
@@ -169,7 +169,7 @@ class CallSites:
             self.installer = {"__name__": names.get("__name__"), "__package__": names.get("__package__")}
             self.installer["__file__"] = installer.f_code.co_filename
 
-    def learn(self, names: "dict[str, object]", file: str) -> None:
+    def learn(self, names: "Mapping[str, object]", file: str) -> None:
         package = str(names.get("__package__") or "")
         path = os.path.normpath(os.path.join(self.start, file))
         folder = os.path.dirname(path) if not file.startswith("<") else ""
@@ -183,7 +183,7 @@ class CallSites:
 
     def _learn(self) -> None:
         """At the first stray: what is the application? The module that installed the guard, or the main one."""
-        names = self.installer
+        names: Mapping[str, object] = self.installer
         if (not names or names["__name__"] in _START) and "__main__" in sys.modules:
             names = vars(sys.modules["__main__"])
         if "__file__" in names:

@@ -150,8 +150,8 @@ ROWS = [
         native_flood,
         False,
         why="every line is checked, counted, tagged and sent in writes of 4 KiB, which stay whole beside other writers "
-        "of stderr; cat moves 128 KiB unseen. Rendering plain blocks in bulk brought it from 0.02. Writes of 64 KiB wait "
-        "for room and were slower; reads of 256 KiB gave less than the spread between runs.",
+        "of stderr; cat moves 128 KiB unseen. Rendering plain blocks in bulk brought it from 0.02. Writes of 64 KiB "
+        "wait for room and were slower; reads of 256 KiB gave less than the spread between runs.",
     ),
     Row(
         "latency",

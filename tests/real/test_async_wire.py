@@ -151,8 +151,6 @@ def test_it_ends_as_stock(
     """Each ending has the status of the unguarded server (of the guarded one where these differ already), answers
     whatever that answers, and comes no later: where stock waits for its input to end too, this one need not. A print
     is named all the same.
-
-    Seen to fail with the end of the input told at once: what was asked last had no answer.
     """
     stock = ending(partial(serve, "threads" if ending is executed else "stock", sdk, loop))
     made: list[Child] = []

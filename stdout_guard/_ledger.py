@@ -260,7 +260,7 @@ class CallSites:
         if path is None:
             self.paths[file] = path = file if os.path.isabs(file) else os.path.join(self.start, file)
         try:
-            here = os.getcwd().rstrip(_SEP) + _SEP
+            here = os.getcwd() + _SEP  # of the root, two: everything is below it, and nothing is told by that
         except OSError:  # the working directory is gone
             return path
         return path[len(here) :] if path.startswith(here) else path

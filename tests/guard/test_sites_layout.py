@@ -151,7 +151,7 @@ def test_a_neighbouring_folder_is_no_application(run: Callable[..., Result], tmp
 
 def test_paths_are_what_a_terminal_can_open(run: Callable[..., Result], tmp_path: Path) -> None:
     """Relative to the working directory when below it, else absolute; told anew when the directory changes; absolute
-    when it is gone."""
+    when it is gone, or the root."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     done = run(f"""
@@ -160,6 +160,7 @@ def say(): print(os.getcwd() if os.path.exists("/proc/self/cwd/.") else "gone") 
 say()
 os.chdir("sub"); say()
 os.chdir({str(elsewhere)!r}); say()
+os.chdir("/"); say()
 os.chdir({str(tmp_path)!r}); os.mkdir("gone"); os.chdir("gone"); os.rmdir({str(tmp_path / "gone")!r})
 print("gone")  #@b
 answer()
@@ -170,6 +171,7 @@ answer()
         f"server.py:{{a}} in say: {app}",
         f"{app}/server.py:{{a}} in say: {app}/sub",
         f"{app}/server.py:{{a}} in say: {elsewhere}",
+        f"{app}/server.py:{{a}} in say: /",
         f"{app}/server.py:{{b}} in <module>: gone",
     )
 

@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from stdout_guard.testing.conditions import SCRIPT
+
 from .measure import Ratio, alternate
 from .process import CLEAN, Child, ChildFailed
 from .roundtrip import SERVERS
 from .rows import OURS, Measured, Row, Run
 
+IDLE = next(float(word.partition(":")[2]) for word in SCRIPT if word.startswith("idle:"))  # seconds; a step, too
 HAND_WRITTEN = Path(__file__).parent.parent / "gate" / "servers" / "clean.py"
 
 
@@ -39,13 +42,14 @@ def _expected(sent: bytes) -> list[tuple[bytes, bool]]:
 
 
 def _client(server: tuple[str, ...], lines: list[tuple[bytes, bool]]) -> None:
-    """Start it, send each line, wait for each answer, close its input, read both streams to their end."""
+    """Start it, send each line, wait for each answer, be idle, close its input, read both streams to their end."""
     child = Child(server)
     for line, answered in lines:
         child.send(line)
         while answered and "id" in (message := json.loads(child.line())):
             if message["id"] == json.loads(line)["id"]:
                 break
+    time.sleep(IDLE)
     child.finish()
 
 
@@ -76,7 +80,8 @@ def _over(run: Run, server: tuple[str, ...], rounds: int) -> Iterator[Measured]:
     ratio = Ratio.of(found[OURS], found["client"])
     least = {name: min(series.wall) for name, series in found.items()}
     times = f"{least[OURS]:.2f} s against {least['client']:.2f} s: {least[OURS] / least['client']:.2f}"
-    detail = f"least {times}; CPU {ratio.cpu:.2f}"
+    silent = least[OURS] / (least["client"] - IDLE)
+    detail = f"least {times}; CPU {ratio.cpu:.2f}; a client that leaves the idle step out: {silent:.2f}"
     yield Measured(OURS, ratio.wall, detail, tuple(found[OURS].wall))
 
 

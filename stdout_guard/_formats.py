@@ -3,7 +3,7 @@
 import time
 
 from ._ledger import FIELDS, KEPT, Ledger, StrayWrite, thaw, value
-from ._report import cut, escape, note
+from ._outlets import cut, escape, note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

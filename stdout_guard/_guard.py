@@ -4,7 +4,7 @@ Rules: fd 1 moves first and Python's pending text is flushed after, so that it g
 back at exit; a record is latched before anything is printed or raised; what failed half way is taken back whole; hooks
 that cannot be unregistered are registered once for the process and ask for the current guard. An adapter is loaded by
 dotted name when its package is really wanted (``import wrapt`` costs more than the whole guard); a look-up in progress
-is never answered by loading something that needs the same module. One file: each costs the cold start 1.5 %.
+is never answered by loading something that needs the same module. One file: each costs the cold start 1 %.
 """
 
 import _thread
@@ -13,7 +13,7 @@ import io
 import os
 import sys
 
-from . import _channel, _fd, _ledger
+from . import _fd, _ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._formats import Counts
-    from ._report import Intake, Sink
+    from ._outlets import Intake, Sink, Wire
     from ._settings import Settings
-    from ._wire import Wire
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
 VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL", "_ASYNC")  # after STDOUT_GUARD
@@ -52,7 +51,7 @@ class Guard:
         self.ledger, self.sites = _ledger.Ledger(), _ledger.CallSites(installer)
         self.undo: _fd.Undo = []
         self.sink: Sink | None = None
-        self.channel: _channel.Channel | None = None
+        self.channel: _fd.Channel | None = None
         self.wire_fd, self.wire_identity, self.fd1 = -1, _fd.identity(-1), _fd.identity(-1)
         self.pipe = _fd.identity(-1)  # the channel's, also when it is retired
         self.finished = self.heirs = False
@@ -66,9 +65,9 @@ class Guard:
         self.intake: Intake
 
     def take_in(self) -> None:
-        """Once fd 1 is diverted: the part that makes records of strays, and the stream that feeds it."""
-        from ._report import Intake
-        from ._wire import Wire  # now: an import is nothing that a signal handler could find half done and wait for
+        """Once fd 1 is diverted: what makes records of strays, and the stream that feeds it; loaded here, where
+        no signal handler can find it half loaded."""
+        from ._outlets import Intake, Wire
 
         self.intake, self.opened = Intake(self), Wire(self.wire_fd, self.check_hands)
         self.bottom = _fd.StrayRaw(self, self.intake.python_write, self.intake.flushed)
@@ -221,15 +220,15 @@ def _claim(guard: Guard) -> None:
     _fd.point(2 if channel is None else channel.write_fd, 1)
     # ---- fd 1 is diverted: what is imported from here on may print
     guard.take_in()
-    from . import _report, _wire
+    from . import _outlets
 
-    undo.insert(at, lambda: _wire.retire(guard))  # its pipes are drained once fd 1 is what it was
+    undo.insert(at, lambda: _outlets.retire(guard))  # its pipes are drained once fd 1 is what it was
     if out == err or guard.settings.log:
         from . import _odd
 
         guard.sink = _odd.open_sink(guard, out, err)
     else:
-        guard.sink = _report.stderr_sink()
+        guard.sink = _outlets.stderr_sink()
     guard.sink.note = guard.intake.note
     undo.insert(0, guard.sink.close)
     try:
@@ -241,7 +240,7 @@ def _claim(guard: Guard) -> None:
     if guard.channel is None:
         _fd.point(guard.late_target, 1)
     guard.fd1 = _fd.identity(1)
-    for twin in list(_fd.twins(out, {wire_fd, guard.sink.fd})):
+    for twin in list(_fd.twins(out, {wire_fd, guard.sink.fd} | (channel.numbers if channel is not None else set()))):
         _fd.divert(1, twin, undo)
     if why:
         guard.intake.tell(f"no pipe or thread for the channel ({why}); fd 1 goes straight to stderr, unnamed")
@@ -249,13 +248,13 @@ def _claim(guard: Guard) -> None:
     undo.append(lambda: os.environ.pop(MARKER, None))
 
 
-def _open_channel(guard: Guard) -> "tuple[_channel.Channel | None, str]":
+def _open_channel(guard: Guard) -> "tuple[_fd.Channel | None, str]":
     """The channel, not started; or None, and why there is none where one was wanted."""
     if guard.settings.channel == "dup" or _fd.fcntl is None:
         return None, ""
     partly: _fd.Undo = []
     try:
-        channel = _channel.Channel(partly)
+        channel = _fd.Channel(partly)
     except (OSError, RuntimeError, MemoryError) as error:  # no descriptors, or no lock to be had
         _fd.unwind(partly)
         return None, str(error) or type(error).__name__
@@ -282,13 +281,13 @@ def _begin(guard: Guard) -> None:
         sys.stdout = sys.__stdout__ = guard.stream  # type: ignore[misc]
     current = guard
     guard.undo.append(_forget)
-    from . import _wire
+    from . import _outlets
 
     if not _hooked:
         _hooked = True
-        _wire.hook()
-    atexit.register(_wire.at_exit)
-    guard.undo.append(lambda: atexit.unregister(_wire.at_exit))
+        _outlets.hook()
+    atexit.register(_outlets.at_exit)
+    guard.undo.append(lambda: atexit.unregister(_outlets.at_exit))
     watch(guard)
 
 

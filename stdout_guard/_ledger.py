@@ -4,7 +4,7 @@ Rules: a record is made before anything is printed or raised, so that nothing is
 taken, since a signal handler may print while we count: ``next()`` of a range iterator is one C call. Print plumbing is
 never blamed, nor is whatever ``warnings`` calls. The nearest frame of the application is; when the write came from a
 dependency, the dependency's frame comes first and the application's behind it. A handler of one's own behind
-``logging`` is named together with the line that logged. One file: each costs the cold start 1.5 %.
+``logging`` is named together with the line that logged. One file: each costs the cold start 1 %.
 """
 
 import os

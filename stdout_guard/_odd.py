@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import _fd, _guard, _ledger, _report, _sinks
+from . import _fd, _guard, _ledger, _outlets, _sinks
 from .errors import GuardStateError, LateInstallWarning
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def start(guard: "Guard") -> bool:
         for stream in dict.fromkeys(stream for stream in (sys.stdout, sys.__stdout__) if stream is not None):
             guard.undo.append(_fd.hook(stream, _recorder(guard, stream)))
         if sys.stderr is not None:
-            sys.stderr.write(f"{_report.PREFIX}running under {session}: stray writes are recorded, nothing is taken\n")
+            sys.stderr.write(f"{_outlets.PREFIX}running under {session}: stray writes are recorded, nothing is taken\n")
         return True
     kind = marked(1)
     if kind:
@@ -34,7 +34,7 @@ def start(guard: "Guard") -> bool:
             f"the stdout of process {os.getpid()} is its parent's channel for stray output, not a wire; start this "
             "server with a stdout of its own (stdout=subprocess.PIPE)"
         )
-        guard.sink = _report.stderr_sink()
+        guard.sink = _outlets.stderr_sink()
         guard.undo.append(guard.sink.close)
     return bool(kind)
 
@@ -67,7 +67,7 @@ def _recorder(guard: "Guard", stream: "Any") -> "Callable[[str], int]":
     return recording
 
 
-def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -> _report.Sink:
+def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -> _outlets.Sink:
     """Where the report goes when a log file is named, or when stdout and stderr are the same (before fd 1 moved)."""
     merged = out == err and _sinks.is_stream(guard.wire_fd)
     if out == err and getattr(sys.modules.get("mcp.server.stdio"), "_claims", None):
@@ -77,7 +77,7 @@ def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -
         )
     path = guard.settings.log
     if not path and not merged:
-        return _report.stderr_sink()
+        return _outlets.stderr_sink()
     sink = _open_log(path, out) if path else _sinks.nowhere()
     reason = "stdout and stderr are the same pipe"
     if merged and guard.mode == "strict":
@@ -90,7 +90,7 @@ def open_sink(guard: "Guard", out: "_fd.Identity", err: "_fd.Identity | None") -
     return sink
 
 
-def _open_log(path: str, out: "_fd.Identity") -> _report.Sink:
+def _open_log(path: str, out: "_fd.Identity") -> _outlets.Sink:
     try:
         sink = _sinks.LogSink(path)
     except OSError as error:

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from . import _channel, _fd, _guard, _report, _wire
+from . import _fd, _guard, _outlets
 from ._ledger import spelled
 from .errors import GuardStateError, StrayWriteError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ._guard import Guard
-    from ._report import Intake
+    from ._outlets import Intake
 
 
 _HELPERS = ("callback", "show_help", "main", "parse_args", "print_help")
@@ -46,7 +46,7 @@ def refuse(intake: "Intake", data: bytes, frame: "FrameType | None") -> "NoRetur
     intake.record(strays)
     stray = next((stray for stray in strays if stray.note), strays[0])
     note = stray.note or "stdout belongs to the protocol: print to sys.stderr, or write frames to guard.wire"
-    shown = _report.cut(_report.escape(stray.text), 600)
+    shown = _outlets.cut(_outlets.escape(stray.text), 600)
     raise StrayWriteError(f"stray write to stdout at {stray.where}: {shown!r}; {note}", stray)
 
 
@@ -88,20 +88,20 @@ def _leads_to_us(guard: "Guard", stream: "Any") -> bool:
     return False
 
 
-def own_channel(guard: "Guard", old: _channel.Channel) -> None:
+def own_channel(guard: "Guard", old: _fd.Channel) -> None:
     """In a fork that owns the wire: a channel of its own. The parent's would stay shared with the parent, whose pump
     reads it until it ends, and whose end changes its flags."""
     partly: _fd.Undo = []
     guard.channel, why = None, ""
     try:
-        fresh = _channel.Channel(partly)
+        fresh = _fd.Channel(partly)
         fresh.start(guard.intake.deliver, guard.intake.idle, guard.intake.cut_off)
         guard.channel = fresh
         guard.undo.insert(0, lambda: _fd.unwind(partly))
     except (OSError, RuntimeError, MemoryError) as error:
         _fd.unwind(partly)
         why = str(error) or type(error).__name__
-    _wire.let_go(old, guard.late_target if guard.channel is None else guard.channel.write_fd)
+    _outlets.let_go(old, guard.late_target if guard.channel is None else guard.channel.write_fd)
     old.forget()
     guard.fd1 = _fd.identity(1)
     guard.pipe = guard.fd1 if guard.channel is None else guard.channel.identity
@@ -156,7 +156,7 @@ def last_words(guard: "Guard") -> None:
 def _summary(guard: "Guard") -> str:
     """What is said at exit: how many, and from where."""
     counts = guard.counts
-    shown = ", ".join(f"{_report.cut(place, 300)} ({n})" for place, n in counts.places[:8])
+    shown = ", ".join(f"{_outlets.cut(place, 300)} ({n})" for place, n in counts.places[:8])
     more = len(counts.places) - 8
     rest = f" and {more} more places" if more > 0 else ""
     return f"{_writes(counts.strays)} kept off the wire: {shown}{rest}"
@@ -233,7 +233,7 @@ class GivenBack:
         guard = self._guard
         guard.intake.flush_tails()
         if guard.channel is not None:
-            self._stopped = guard.channel.stop(_channel.PATIENCE)
+            self._stopped = guard.channel.stop(_fd.PATIENCE)
             guard.channel.drain()
         try:
             for private, fd in ((guard.wire_fd, 1), (guard.stdin_fd, 0)):

@@ -5,7 +5,7 @@ import os
 import stat
 
 from . import _fd
-from ._report import BATCH, Sink, plain, ready
+from ._outlets import BATCH, Sink, plain, ready
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from stdout_guard import _fd, _wire
+from stdout_guard import _fd, _outlets
 from stdout_guard._guard import Guard
 
 CHUNK = 65536  # bytes of a read; a frame over this is a thread's work
@@ -160,7 +160,7 @@ class Lines:
     def _read(self) -> None:
         """One read(2), kept here. Blocks where nothing waits."""
         if _fd.identity(self._guard.stdin_fd) != self._guard.stdin_identity:
-            raise _wire.refused("the private stdin was closed or replaced by a foreign hand; nothing was read")
+            raise _outlets.refused("the private stdin was closed or replaced by a foreign hand; nothing was read")
         data = os.read(self._guard.stdin_fd, CHUNK)
         self._more = len(data) == CHUNK
         self._take(data)

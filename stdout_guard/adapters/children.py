@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 
-from stdout_guard import _channel, _fd, _guard
+from stdout_guard import _fd, _guard
 from stdout_guard._ledger import spelled
 
 TYPE_CHECKING = False
@@ -92,10 +92,10 @@ def _wrap_multiprocessing() -> None:
 class OwnPipe:
     """The pipe of one child: its write end goes to the child, the pump reads the other."""
 
-    def __init__(self, channel: _channel.Channel, args: "Any", site: str) -> None:
+    def __init__(self, channel: _fd.Channel, args: "Any", site: str) -> None:
         self.channel, self.mark = channel, ""
         read_end, self.write_end = _fd.pipe()
-        self.source = _channel.Source(("", 0, "", site, ""), "child", read_end, _program(args))
+        self.source = _fd.Source(("", 0, "", site, ""), "child", read_end, _program(args))
 
     @classmethod
     def for_child(cls, stdout: "Any", args: "Any") -> "OwnPipe | None":
@@ -103,7 +103,7 @@ class OwnPipe:
         guard = _guard.current
         if guard is None or guard.channel is None or guard.finished or guard.pid != os.getpid():
             return None
-        if not _inherits(stdout) or len(guard.channel.sources) > _channel.CHILD_PIPES:
+        if not _inherits(stdout) or len(guard.channel.sources) > _fd.CHILD_PIPES:
             return None
         try:
             pipe = cls(guard.channel, args, spelled(guard.sites.find(sys._getframe(2))))

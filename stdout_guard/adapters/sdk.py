@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import wrapt
 
-from stdout_guard import _fd, _report
+from stdout_guard import _fd, _outlets
 from stdout_guard._guard import Guard
 from stdout_guard.adapters import adapt
 
@@ -184,7 +184,7 @@ def _plain(member: Any) -> Any:
 def _duplicate(number: Callable[[], int], flags: int, mode: str) -> io.FileIO:
     """A file of its own over what ``number`` is; a FIFO is opened anew, so that O_NONBLOCK stays off the shared one."""
     fd = number()
-    own = _report.reopened(fd, flags) if stat.S_ISFIFO(os.fstat(fd).st_mode) else None
+    own = _outlets.reopened(fd, flags) if stat.S_ISFIFO(os.fstat(fd).st_mode) else None
     return io.FileIO(_fd.private(fd) if own is None else own, mode)
 
 

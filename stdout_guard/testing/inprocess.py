@@ -237,6 +237,6 @@ def told(stray: StrayWrite) -> str:
 
 def _of_protocol(frame: FrameType | None) -> bool:
     """A write of pytest's own reporting, or of a guard's wire that stands in the tested code: nobody's stray."""
-    ours = ("stdout_guard._off", "stdout_guard._wire", "stdout_guard.writer")
+    ours = ("stdout_guard._off", "stdout_guard._outlets", "stdout_guard.writer")
     module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     return module.startswith(("_pytest._io", "_pytest.terminal", "xdist", *ours))

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 OUTSIDE = ("socket", "subprocess", "asyncio", "http", "urllib.request", "ssl", "multiprocessing", "jsonschema", "wrapt")
-GUARD = ("_guard", "_channel", "_fd", "_wire", "auto", "adapters", "testing")
+GUARD = ("_guard", "_fd", "_ledger", "_outlets", "auto", "adapters", "testing")
 
 
 @pytest.mark.parametrize("module", ["boundary", "recorder", "compat"])

@@ -28,11 +28,13 @@ def block(run: Run) -> Path:
 
 
 def stray_print(run: Run) -> Iterator[Measured]:
-    """print() beside print(file=sys.stderr), in turns within one process of each contestant."""
+    """print() beside print(file=sys.stderr), in turns within one process of each contestant. The reader pauses: prints
+    to stderr follow each other so fast that they find it awake, ours would wake it each time, for 10 us and more."""
     for name in (OURS, peers.STDERR, peers.DUP2, peers.QUIETMCP, peers.WURLITZER):
         file = run.folder / "printing.json"
         program = str(PROGRAMS / "printing.py")
-        run_out((run.python("peers"), program, peers.BY_HAND[name], str(run.rounds(15, 100)), str(file)))
+        command = (run.python("peers"), program, peers.BY_HAND[name], str(run.rounds(15, 100)), str(file))
+        run_out(command, pause=0.001)
         found = {key: Series(*both) for key, both in json.loads(file.read_bytes()).items()}
         ratio = Ratio.of(found["stray"], found["stderr"])
         detail = f"CPU of the thread {ratio.cpu:.2f}, {min(found['stray'].wall) * 1e6:.1f} us"

@@ -20,12 +20,14 @@ class ChildFailed(Exception):
 
 @dataclass
 class Child:
-    """A process with pipes on 0, 1 and 2. ``sink``: a descriptor for its stderr instead of a pipe to us."""
+    """A process with pipes on 0, 1 and 2. ``sink``: a descriptor for its stderr instead of a pipe to us. ``pause``:
+    seconds between two reads of ours, where waking us must not be a part of what is measured."""
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     sink: int | None = None
     deadline: float = DEADLINE
+    pause: float = 0.0
 
     def __post_init__(self) -> None:
         (child_in, self.stdin), (self.stdout, child_out), (self.stderr, child_err) = os.pipe(), os.pipe(), os.pipe()
@@ -64,6 +66,8 @@ class Child:
         return found
 
     def _read(self, most: int = 1 << 20) -> bool:
+        if self.pause:
+            time.sleep(self.pause)
         ready = select.select(list(self.open), [], [], max(0.0, self.ends - time.perf_counter()))[0]
         for fd in ready:
             piece = os.read(fd, most)
@@ -107,8 +111,10 @@ class Child:
         return total / 1e9
 
 
-def run_out(command: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[Child, float, float]:
+def run_out(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, pause: float = 0.0
+) -> tuple[Child, float, float]:
     """Run to the end; returns the child (with ``buffer`` and ``errors``), wall and CPU seconds."""
-    child = Child(command, environment or {})
+    child = Child(command, environment or {}, pause=pause)
     wall, cpu = child.finish()
     return child, wall, cpu

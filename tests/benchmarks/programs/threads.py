@@ -1,6 +1,6 @@
 """Runs in a child: frames a second of 64 threads that send and print, beside one thread's.
 
-argv: rounds, frames in a round, file for the figures.
+argv: "guarded" or "plain" (a lock around the write, prints to stderr), rounds, frames in a round, file for the figures.
 """
 
 import json
@@ -8,19 +8,30 @@ import sys
 import threading
 import time
 
-from stdout_guard.auto import guard
-from stdout_guard.writer import FrameWriter
-
-_, rounds, frames, name = sys.argv
-writer = FrameWriter(guard.wire)
+_, way, rounds, frames, name = sys.argv
 TEXT = "x" * 110
+strays = None
+if way == "guarded":
+    from stdout_guard.auto import guard
+    from stdout_guard.writer import FrameWriter
+
+    send = FrameWriter(guard.wire).send
+else:
+    lock, strays = threading.Lock(), sys.stderr
+
+    def send(message: dict) -> None:
+        """What a careful server does by hand."""
+        frame = json.dumps(message).encode() + b"\n"
+        with lock:
+            sys.stdout.buffer.write(frame)
+            sys.stdout.buffer.flush()
 
 
 def work(thread: int, count: int) -> None:
     for number in range(count):
         result = {"content": [{"type": "text", "text": TEXT}], "thread": thread, "number": number}
-        writer.send({"jsonrpc": "2.0", "id": f"{thread}-{number}", "result": result})
-        print("stray of", thread, number)
+        send({"jsonrpc": "2.0", "id": f"{thread}-{number}", "result": result})
+        print("stray of", thread, number, file=strays)
 
 
 def run(threads: int) -> float:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ._settings import Settings
 
 MARKER = "_STDOUT_GUARD_CHANNEL"  # tells children which pipes are a guarded ancestor's channel: kind:ino:dev,ino:dev
-VARIABLES = ("", "_WRITERS", "_LOG", "_FORMAT", "_REDACT", "_CHANNEL", "_ASYNC")  # after STDOUT_GUARD
+VARIABLES = (
+    "STDOUT_GUARD", "STDOUT_GUARD_WRITERS", "STDOUT_GUARD_LOG", "STDOUT_GUARD_FORMAT", "STDOUT_GUARD_REDACT",
+    "STDOUT_GUARD_CHANNEL", "STDOUT_GUARD_ASYNC",
+)  # fmt: skip
 DEFAULTS: "dict[str, object]" = {
     "mode": "redirect", "channel": "thread", "log": "", "log_format": "text", "writers": (), "redact": False,
     "async_wire": False,
@@ -175,7 +178,7 @@ def install_from(installer: "FrameType | None", given: "Mapping[str, object]") -
             refuse_clash(standing.settings, given)
         return standing
     settings: Settings = sys.implementation.__class__(**DEFAULTS)  # type: ignore[assignment]  # a plain namespace
-    if asked or any(os.environ.get(f"STDOUT_GUARD{name}") for name in VARIABLES):
+    if asked or any(map(os.environ.get, VARIABLES)):
         from . import _settings
 
         settings = _settings.Settings(os.environ, **given)
@@ -309,12 +312,12 @@ def watch(guard: Guard) -> None:
         sys.meta_path.insert(0, this)
     names = (*SDKS, *(name.partition(".")[0] for name in guard.settings.writers))
     _wanted.clear()
-    _wanted.update(name for name in names if name not in sys.modules)
+    _wanted.update(set(names) - sys.modules.keys())
     if "subprocess" in sys.modules:
         from .adapters import children
 
         children.wrap(sys.modules["subprocess"])
-    if guard.role == "owner" and any(name in sys.modules for name in names):
+    if guard.role == "owner" and not _wanted.issuperset(names):
         _adapt()
 
 

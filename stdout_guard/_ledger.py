@@ -176,7 +176,7 @@ class CallSites:
         for _ in range(package.count(".")):
             folder = os.path.dirname(folder)
         self.package, self.root = package.partition(".")[0], folder and folder.rstrip(_SEP) + _SEP
-        if not package and any(self.root.endswith(installed) for installed in _INSTALLED):
+        if not package and self.root.endswith(_INSTALLED):
             self.package, self.root = str(names.get("__name__")), ""  # one installed file, among everybody's
         self.known = True
         self.kinds.clear()

@@ -47,7 +47,7 @@ def test_the_length() -> None:
 
 def test_every_variable_and_verb_is_there() -> None:
     """The page documents each environment variable and each verb, and no variable that does not exist."""
-    real = {f"STDOUT_GUARD{name}" for name in VARIABLES} | {"STDOUT_GUARD_RECORDER"}  # that one the gate sets
+    real = set(VARIABLES) | {"STDOUT_GUARD_RECORDER"}  # that one the gate sets
     assert set(re.findall(r"\bSTDOUT_GUARD(?:_[A-Z]+)?\b", TEXT)) == real
     for verb in VERBS:
         assert f"stdout-guard {verb}" in TEXT

@@ -91,8 +91,11 @@ def room(fd: int) -> Callable[[int], bool]:
             return False
         import termios
 
-        _fd.fcntl.ioctl(fd, termios.FIONREAD, waiting)
-        return not waiting[0] and size <= _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETPIPE_SZ)
+        try:
+            _fd.fcntl.ioctl(fd, termios.FIONREAD, waiting)
+            return not waiting[0] and size <= _fd.fcntl.fcntl(fd, _fd.fcntl.F_GETPIPE_SZ)
+        except OSError:  # no pipe any more: the write says what became of it
+            return True
 
     if stat.S_ISFIFO(kind):
         return in_pipe

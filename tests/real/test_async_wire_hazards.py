@@ -266,3 +266,31 @@ def test_cancelling_tears_and_loses_nothing(serve: Serve, loop: str) -> None:
     assert child.finish() == 0, child.text
     assert all(len(frame["result"]) == 300_000 for frame in child.frames())
     assert re.findall("torn|Error", child.text) == []
+
+
+TAKEN = """
+import mcp.server.stdio, stdout_guard
+_, Frames = mcp.server.stdio.stdio_server.__wrapped__.__defaults__
+async def main():
+    fd = stdout_guard.current().wire_fd
+    TAKE
+    for size in (10, 5_000, 70_000):
+        try:
+            await Frames.write("x" * size)
+        except stdout_guard.GuardStateError as error:
+            print(size, error, file=sys.stderr)
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("take", ["os.close(fd)", "os.dup2(os.open('other', os.O_CREAT | os.O_RDWR), fd)"])
+def test_a_wire_that_was_taken_away_is_named(serve: Serve, take: str) -> None:
+    """Frames of each size, however their room is looked for, say that a foreign hand closed or replaced the wire.
+
+    Seen to fail with an OSError of the look at the pipe, which names nothing.
+    """
+    source = async_server.GUARD + "import anyio, os, sys\n" + TAKEN.replace("TAKE", take)
+    child = serve("async", source=source)
+    assert child.finish() == 0, child.text
+    said = re.findall(r"^(\d+) the wire's descriptor \d+ was closed or replaced by a foreign hand", child.text, re.M)
+    assert said == ["10", "5000", "70000"]

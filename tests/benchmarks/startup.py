@@ -86,7 +86,7 @@ ROWS = [
         1.25,
         bare,
         profile=lambda run: _import_times(run, peers.AT_START[OURS], "peers"),
-        why="three milliseconds over a process of eleven: two thirds are the code of eight files read, a tenth the C "
+        why="three milliseconds over a process of eleven: two thirds are the code of six files read, a tenth the C "
         "modules select and fcntl (built into some interpreters: 1.25 on Debian's), the rest pipes and the pump. Fewer "
         "files, no errno and no deque, hooks loaded late took it from 1.35; loading the report at the first stray "
         "would take it below, but a signal handler or a fork could meet it half loaded.",

@@ -139,6 +139,8 @@ class Lines:
 
     async def __anext__(self) -> str:
         anyio = self._anyio
+        if self._whole:  # lines that came together are not answered in one turn of the loop: others have their turns
+            await anyio.lowlevel.checkpoint()
         while not self._whole and not self._ended:
             if self._waiter is None:
                 await anyio.to_thread.run_sync(self._read, limiter=anyio.CapacityLimiter(1))

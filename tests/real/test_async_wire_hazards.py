@@ -323,6 +323,6 @@ def test_lines_that_came_together_leave_turns_to_others(serve: Serve, loop: str)
     Seen to fail: a heartbeat beside three answers of 1 MB was 10 ms later than under the stock transport.
     """
     start = async_server.LOOPS[loop].replace("(run", "(main")
-    child = serve("async", source=async_server.GUARD + "import anyio\n" + TURNS.replace("LOOP", start))
+    child = serve("async", "mcp 2", loop, source=async_server.GUARD + "import anyio\n" + TURNS.replace("LOOP", start))
     child.order("\n".join(map(str, range(50))))
     assert child.finish() == 0, child.text

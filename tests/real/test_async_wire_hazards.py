@@ -311,7 +311,7 @@ async def main():
         async for _ in Lines:
             seen.append(turns)
         group.cancel_scope.cancel()
-    assert len(seen) == len(set(seen)) == 50, seen
+    assert len(seen) == 50 and all(seen.count(turn) <= 2 for turn in seen), seen  # trio shuffles who is first
 LOOP
 """
 

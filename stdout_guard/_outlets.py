@@ -389,7 +389,7 @@ class Intake:
 
     def __init__(self, guard: "Guard") -> None:
         self.guard, self.ledger, self.sites = guard, guard.ledger, guard.sites
-        self.tails: dict[object, Source] = {}
+        self.tails: dict[Source, Source] = {}  # by thread; a key is touched when its line was shown unfinished
         self.render: Callable[[StrayWrite], str] = as_text
         self.note: Callable[[str], str] = note
         if guard.settings.log_format != "text":
@@ -435,9 +435,12 @@ class Intake:
         try:
             key = self._local.key
         except AttributeError:
-            key = self._local.key = object()  # not the thread's ident: those are recycled
+            key = self._local.key = Source(None)  # not the thread's ident: those are recycled
         tail = self.tails.pop(key, None)
         if tail is None:
+            shown, key.touched = key.touched, 0.0
+            if shown and data == b"\n":
+                return  # the end of a line that was shown unfinished
             tail = Source(self.sites.find(frame))
         elif 13 in data:  # a carriage return
             tail.site = self.sites.find(frame)
@@ -596,15 +599,19 @@ class Intake:
             left = tail.touched + TAIL_AFTER - now
             if left > 0:
                 wait = left if wait is None else min(wait, left)
-            elif self.tails.pop(key, None) is tail:
-                self.record([self.python(tail.take(), tail.site)])
+            else:
+                self._show_tail(key)
         return wait
 
     def flush_tails(self) -> None:
         for key in list(self.tails):
-            tail = self.tails.pop(key, None)
-            if tail is not None:
-                self.record([self.python(tail.take(), tail.site)])
+            self._show_tail(key)
+
+    def _show_tail(self, key: Source) -> None:
+        tail = self.tails.pop(key, None)
+        if tail is not None:
+            key.touched = tail.touched
+            self.record([self.python(tail.take(), tail.site)])
 
     def flushed(self) -> None:
         """sys.stdout.flush(): nothing to do while the pump lives; at the interpreter's own last flush, the verdict."""
@@ -693,9 +700,10 @@ def at_exit() -> None:
             stream.flush()
         except Exception:  # anybody's object, in any state: its trouble must not become the server's
             continue
-    guard.intake.flush_tails()
     if guard.role == "owner":
         _last_step(guard)
+    else:
+        guard.intake.flush_tails()
     guard.finished = True
 
 
@@ -719,9 +727,11 @@ def retire(guard: "Guard") -> None:
     """Stop the pump, show what the pipes still hold, and leave no writer of theirs without a reader."""
     target = guard.late_target
     channel, guard.channel = guard.channel, None
+    if channel is not None:
+        channel.stop(PATIENCE + 0.5)
+    guard.intake.flush_tails()  # not before: a redactor that the pump runs may be half way through a print
     if channel is None:
         return
-    channel.stop(PATIENCE + 0.5)
     channel.drain()
     let_go(channel, target)
     for source in list(channel.sources.values()):

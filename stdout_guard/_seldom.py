@@ -196,8 +196,8 @@ def take_away(guard: "Guard") -> None:
     """Undo the installation: fd 1 and ``sys.stdout`` are what they were. What C code had pending goes to stderr."""
     if guard.role == "owner":
         flush_c()
-    guard.intake.flush_tails()
     _fd.unwind(guard.undo)
+    guard.intake.flush_tails()  # of a guard that took nothing; the others are done
     guard.role = "ended"
     guard.opened.refuse("the guard was taken away by uninstall(); write to sys.stdout.buffer again")
 
@@ -231,9 +231,10 @@ class GivenBack:
 
     def __enter__(self) -> None:
         guard = self._guard
-        guard.intake.flush_tails()
         if guard.channel is not None:
             self._stopped = guard.channel.stop(_fd.PATIENCE)
+        guard.intake.flush_tails()
+        if guard.channel is not None:
             guard.channel.drain()
         try:
             for private, fd in ((guard.wire_fd, 1), (guard.stdin_fd, 0)):

@@ -187,3 +187,26 @@ guard.wire.write({FRAME!r})
     assert "hunter2secret" not in shown
     assert "channel broke" not in done.text
     assert done.summary.startswith(("2 stray", "4 stray")), done.text
+
+
+@pytest.mark.parametrize("ending", ["", "guard.uninstall()", "guard.wire.write(FRAME); os.execv('/bin/true', ['x'])"])
+def test_a_callable_that_prints_while_the_process_ends(run: Callable[..., Result], ending: str) -> None:
+    """What the callable prints in the pump is one line, also when the main thread shows unfinished lines meanwhile."""
+    done = run(f"""
+import os, sys, time, stdout_guard
+def redact(text):
+    sys.stdout.write('in ')  #@a
+    begun.append(1)
+    time.sleep(0.1)
+    sys.stdout.write('redact\\n')
+    return text.replace('hunter2secret', '***')
+begun, FRAME = [], {FRAME!r}
+guard = stdout_guard.install(redact=redact)
+os.write(1, b'password=hunter2secret\\n')
+while not begun:
+    time.sleep(0.01)
+{ending}
+""", prelude="")  # fmt: skip
+    assert done.wire == (FRAME if "exec" in ending else b"")
+    withheld = "server.py:{a} in redact: [not shown: printed by the redact callable itself]"
+    assert done.report == done.at(withheld, "[fd 1]: password=***")

@@ -230,6 +230,23 @@ answer()
     assert sorted(done.report) == sorted(done.at("server.py:{a} in <module>: prompt> ", "[fd 1]: from fd 1> "))
 
 
+def test_the_newline_after_a_line_that_was_shown_is_its_end(run: Callable[..., Result]) -> None:
+    """A prompt that was shown unfinished and the newline that follows are one stray; an empty line of its own is one."""
+    done = run("""
+import sys, time
+sys.stdout.write("prompt> ")  #@a
+while not guard.strays:
+    time.sleep(0.01)
+print()
+print()  #@b
+print("next")  #@c
+answer()
+""")
+    assert done.wire == FRAME
+    where = "server.py:{%s} in <module>: %s"
+    assert done.report == done.at(where % ("a", "prompt> "), where % ("b", ""), where % ("c", "next"))
+
+
 def test_printing_deep_in_a_recursion_still_works(run: Callable[..., Result]) -> None:
     """A print near the recursion limit is named or raises RecursionError as without the guard; the wire is untouched."""
     done = run("""

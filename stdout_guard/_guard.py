@@ -3,8 +3,8 @@
 Rules: fd 1 moves first and Python's pending text is flushed after, so that it goes where strays go; fd 1 is never given
 back at exit; a record is latched before anything is printed or raised; what failed half way is taken back whole; hooks
 that cannot be unregistered are registered once for the process and ask for the current guard. An adapter is loaded by
-dotted name when its package is really wanted (``import wrapt`` costs more than the whole guard); a look-up in progress
-is never answered by loading something that needs the same module. One file: each costs the cold start 1 %.
+dotted name when the module that it is for has been loaded (``import wrapt`` costs more than the whole guard), never
+while a module is being looked for. One file: each costs the cold start 1 %.
 """
 
 import _thread
@@ -38,7 +38,7 @@ SDKS = ("mcp", "pygls", "acp", "pylsp", "singer", "singer_sdk", "airbyte_cdk")  
 SESSIONS = {"_pytest", "ipykernel"}  # loaded in processes that are no servers
 current: "Guard | None" = None
 _hooked = False
-_wanted: "set[str]" = set()
+_watched: "set[str]" = set()  # top-level names
 
 
 class Guard:
@@ -299,7 +299,7 @@ def _forget() -> None:
     current = None
 
 
-# ---- imports: an SDK or subprocess is handed to the adapters when it is first wanted
+# ---- imports: subprocess and the SDKs' modules are handed to the adapters once their bodies have run
 
 
 def watch(guard: Guard) -> None:
@@ -310,43 +310,55 @@ def watch(guard: Guard) -> None:
     this: Any = sys.modules[__name__]
     if this not in sys.meta_path:
         sys.meta_path.insert(0, this)
-    names = (*SDKS, *(name.partition(".")[0] for name in guard.settings.writers))
-    _wanted.clear()
-    _wanted.update(set(names) - sys.modules.keys())
-    if "subprocess" in sys.modules:
-        from .adapters import children
+    packages = {*SDKS, *(name.partition(".")[0] for name in guard.settings.writers)}
+    _watched.clear()
+    _watched.update(packages, ("subprocess",))
+    if sys.modules.get("subprocess"):
+        import subprocess  # waits where another thread is still at its body
 
-        children.wrap(sys.modules["subprocess"])
-    if guard.role == "owner" and not _wanted.issuperset(names):
-        _adapt()
+        _adapt("subprocess", subprocess)
+    if guard.role == "owner" and not packages.isdisjoint(sys.modules):
+        _adapt("", None)
 
 
 def find_spec(name: str, path: "Sequence[str] | None" = None, target: "Any" = None) -> "Any":
-    """Asked by the import system for every module; answers only to step in between."""
-    if name == "subprocess":
-        spec = _ask_the_others(name, path, target)
-        if spec is not None and spec.loader is not None:
-            from .adapters import children
+    """Asked by the import system for every module; answers only to step in after the module's body.
 
-            spec.loader = children.with_a_step(spec.loader)
-        return spec
-    if name in _wanted:
-        _wanted.discard(name)
-        _adapt()
-        return _ask_the_others(name, path, target)  # wrapt's finder came in behind the loop that asks us
-    return None
-
-
-def _adapt() -> None:
-    import importlib
-
-    importlib.import_module(f"{__package__}.adapters").begin()
-
-
-def _ask_the_others(name: str, path: "Any", target: "Any") -> "Any":
+    Loads nothing itself: finders are asked under the interpreter's one import lock, and whoever holds that and waits
+    for another thread's module waits for ever, since that thread needs the lock for its next import. wrapt's finder of
+    post-import hooks does so (it imports the parent package), which is why it is not used.
+    """
+    if name.partition(".")[0] not in _watched:
+        return None
     for finder in list(sys.meta_path):
         find = getattr(finder, "find_spec", None)
         spec = None if find is None or find is find_spec else find(name, path, target)
         if spec is not None:
+            if hasattr(spec.loader, "exec_module"):  # a namespace package has none, nor a body
+                spec.loader = _Loader(spec.loader, name)
             return spec
     return None
+
+
+class _Loader:
+    """A module's loader, and the adapters after its body; the real one is put back where it is looked for."""
+
+    def __init__(self, loader: "Any", module: str) -> None:
+        self.loader, self.module = loader, module
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: "Any") -> "Any":
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: "Any") -> None:
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        _adapt(self.module, module)
+
+
+def _adapt(name: str, module: "Any") -> None:
+    import importlib
+
+    importlib.import_module(f"{__package__}.adapters").loaded(name, module)

@@ -48,28 +48,22 @@ ROWS = {
     "airbyte_cdk.connector_builder.main": ("airbyte.printer", False),
 }
 
-_registered: "set[str]" = set()
 
+def loaded(name: str, module: "Any") -> None:
+    """A module's body has run: give it what it is to have. No name: a guard has come up, see to all that is imported.
 
-def begin() -> None:
-    """Give the wire to the writer modules that are imported, and to the others when they are."""
+    The work is done in the thread that imports, which holds the locks of what it is importing and no other.
+    """
     guard = _guard.current
-    if guard is None:
-        return
-    try:
-        sdk = importlib.import_module(f"{__name__}.sdk")
-    except Exception as error:
-        guard.intake.tell(
-            f"the SDK adapters could not be loaded ({error}): an SDK's frames will not reach the client; install wrapt "
-            "beside stdout-guard, or give the SDK guard.wire yourself"
-        )
-        return
-    for name, (how, stdin) in (ROWS | dict.fromkeys(guard.settings.writers, ("printing", True))).items():
-        if name in sys.modules:
-            adapt(sys.modules[name], function(how), stdin)
-        elif name not in _registered:
-            _registered.add(name)
-            sdk.when_imported(name, function(how), stdin)
+    if name == "subprocess":
+        importlib.import_module(f"{__name__}.children").wrap(module)
+    elif guard is not None and name:
+        guard.adapted.discard(name)  # loaded anew, it has the real streams again
+        give(name, module, guard)
+    elif guard is not None:
+        for known in dict.fromkeys((*ROWS, *guard.settings.writers)):
+            if sys.modules.get(known):
+                give(known, importlib.import_module(known), guard)  # waits where another thread is still at its body
 
 
 def function(how: str) -> "How":
@@ -83,19 +77,42 @@ def function(how: str) -> "How":
     return give
 
 
-def adapt(module: "Any", how: "How", stdin: bool) -> None:
-    """Adapt one module for the guard that stands now; what does not fit is said by name, never silent."""
-    guard = _guard.current
-    if guard is None or guard.role != "owner" or module.__name__ in guard.adapted:
+def give(name: str, module: "Any", guard: "_guard.Guard") -> None:
+    """Give the wire to one module if it is a protocol writer; what does not fit is said by name, never silent."""
+    how, stdin = ("printing", True) if name in guard.settings.writers else ROWS.get(name, ("", False))
+    if not how or guard.role != "owner" or name in guard.adapted:
         return
-    guard.adapted.add(module.__name__)
+    guard.adapted.add(name)
+    problem = _load_sdk()
+    if problem:
+        guard.intake.tell(
+            f"the SDK adapters could not be loaded ({problem}): an SDK's frames will not reach the client; install "
+            "wrapt beside stdout-guard, or give the SDK guard.wire yourself"
+        )
+        return
     try:
-        problem = how(module, guard, stdin)
+        problem = function(how)(module, guard, stdin)
     except Exception as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:
         guard.intake.tell(
-            f"the adapter does not fit this version of {module.__name__} ({problem}), so its frames may not reach the "
+            f"the adapter does not fit this version of {name} ({problem}), so its frames may not reach the "
             "client; pass guard.wire (guard.text_wire, guard.take_stdin()) to the SDK's entry function yourself, or "
             "name the module that writes in STDOUT_GUARD_WRITERS"
         )
+
+
+def _load_sdk() -> str:
+    """Load sdk.py, and wrapt with it; "" or why that does not work.
+
+    Tried twice: a thread that waited for a module which replaces itself in sys.modules (``collections.abc`` does) gets
+    the husk from the import statement; the next one finds the real one.
+    """
+    problem = ""
+    for _ in range(2):
+        try:
+            importlib.import_module(f"{__name__}.sdk")
+            return ""
+        except Exception as error:
+            problem = str(error)
+    return problem

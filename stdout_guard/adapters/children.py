@@ -47,25 +47,6 @@ def wrap(subprocess: "Any") -> None:
     _wrap_multiprocessing()
 
 
-def with_a_step(loader: "Any") -> "Any":
-    """The loader of ``subprocess``, with :func:`wrap` after the module's body; the real one is put back where it is
-    looked for."""
-
-    class Loader:
-        def __getattr__(self, name: str) -> "Any":
-            return getattr(loader, name)
-
-        def create_module(self, spec: "Any") -> "Any":
-            return loader.create_module(spec)
-
-        def exec_module(self, module: "Any") -> None:
-            module.__spec__.loader = module.__loader__ = loader
-            loader.exec_module(module)
-            wrap(module)
-
-    return Loader()
-
-
 def _wrap_multiprocessing() -> None:
     """multiprocessing's spawn, forkserver and resource tracker start through this one C function, past Popen."""
     module: Any = sys.modules.get("_posixsubprocess")

@@ -19,7 +19,6 @@ import wrapt
 
 from stdout_guard import _fd, _outlets
 from stdout_guard._guard import Guard
-from stdout_guard.adapters import adapt
 
 if TYPE_CHECKING:  # wrapt 2 made it generic, wrapt 1 did not
 
@@ -32,11 +31,6 @@ else:
     _Proxy = wrapt.ObjectProxy
 
 STREAMS = ("stdin", "stdout", "__stdout__", "stderr")
-
-
-def when_imported(name: str, how: Callable[[Any, Guard, bool], str], stdin: bool) -> None:
-    """Adapt module ``name`` once its body has run."""
-    wrapt.register_post_import_hook(lambda module: adapt(module, how, stdin), name)  # pyright: ignore
 
 
 def _stream_property(name: str) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,9 +105,88 @@ mcp.server.stdio.send()
     assert said.endswith(done.at("echo, started at server.py:{a}]: hello")[0]), said
 
 
+def slow(folder: Path, name: str, *, husk: bool = False) -> None:
+    """Module ``name`` of the standard library, found in ``folder`` first: it sleeps, imports another, and then is the
+    real one, or (``husk``) puts the real one in its place in sys.modules."""
+    folder.mkdir()
+    real = Path(os.__file__).with_name(f"{name}.py")
+    rest = f"exec(compile(open({str(real)!r}).read(), {str(real)!r}, 'exec'))"
+    if husk:
+        rest = f"import sys; sys.path.remove({str(folder)!r}); del sys.modules[{name!r}]; import {name}"
+    (folder / f"{name}.py").write_text(f"import time\ntime.sleep(0.5)\nimport colorsys\n{rest}\n")
+
+
+@pytest.mark.parametrize(
+    ("needed", "wanted", "husk"),
+    [
+        ("inspect", "mcp.server.stdio", False),
+        ("types", "mcp.server.stdio", True),
+        ("functools", "subprocess", False),
+    ],
+)
+def test_no_import_waits_for_another_thread_that_needs_the_import_lock(
+    run: Run, tmp_path: Path, needed: str, wanted: str, husk: bool
+) -> None:
+    """What an adapter loads may be in the middle of another thread's import, which goes on to import more: both come to
+    their end. A finder that loaded it would hold the one lock that the other needs. A module that replaces itself in
+    sys.modules, as collections.abc does, is a husk to the thread that waited for it: that is no misfit."""
+    fake(tmp_path, "import sys\ndef send(): sys.stdout.buffer.write(b'frame\\n'); sys.stdout.buffer.flush()\n")
+    slow(tmp_path / "in_place", needed, husk=husk)
+    done = run(f"""
+import sys, time, _thread
+sys.path.insert(0, {str(tmp_path / "in_place")!r})
+import stdout_guard.auto
+assert not {{{needed!r}, "colorsys"}} & set(sys.modules)
+_thread.start_new_thread(__import__, ({needed!r},))
+while {needed!r} not in sys.modules: time.sleep(0.01)
+import {wanted}
+assert "colorsys" in sys.modules
+import subprocess, mcp.server.stdio
+subprocess.run(["echo", "hello"])  #@a
+mcp.server.stdio.send()
+""", prelude="")  # fmt: skip
+    assert (done.wire, done.status) == (b"frame\n", 0), done.text
+    (said,) = done.report
+    assert said.endswith(done.at("echo, started at server.py:{a}]: hello")[0]), said
+
+
+def test_a_reloaded_module_of_an_sdk_has_the_wire_again(run: Run, tmp_path: Path) -> None:
+    """Its body has run anew and put the real streams back; the frames still go out, before and after."""
+    fake(tmp_path, "import sys\ndef send(): sys.stdout.write('frame\\n')\n")
+    done = run("""
+import importlib, subprocess
+import mcp.server.stdio
+mcp.server.stdio.send()
+importlib.reload(mcp.server.stdio).send()
+importlib.reload(subprocess).run(["echo", "hello"])  #@a
+mcp.server.stdio.send()
+""")
+    assert (done.wire, done.status) == (b"frame\n" * 3, 0), done.text
+    (said,) = done.report
+    assert said.endswith(done.at("echo, started at server.py:{a}]: hello")[0]), said
+
+
+def test_the_guard_may_come_while_another_thread_imports_subprocess(run: Run, tmp_path: Path) -> None:
+    """It waits for the module's body, whose Popen it wraps."""
+    slow(tmp_path / "in_place", "selectors")
+    done = run(f"""
+import sys, time, _thread
+sys.path.insert(0, {str(tmp_path / "in_place")!r})
+_thread.start_new_thread(__import__, ("subprocess",))
+while "selectors" not in sys.modules: time.sleep(0.01)
+import stdout_guard.auto
+assert "Popen" in vars(sys.modules["subprocess"])
+import subprocess
+subprocess.run(["echo", "hello"])  #@a
+""", prelude="")  # fmt: skip
+    assert (done.wire, done.status) == (b"", 0), done.text
+    (said,) = done.report
+    assert said.endswith(done.at("echo, started at server.py:{a}]: hello")[0]), said
+
+
 def test_wrapt_comes_only_with_a_known_package(run: Run, tmp_path: Path) -> None:
-    """wrapt is loaded when a known SDK's top-level package is imported, not for one whose name only begins so, nor for a
-    failed import, nor by find_spec of something else."""
+    """wrapt is loaded with a known SDK's writer module, not for a package whose name only begins so, nor for a failed
+    import, nor because a module is looked for."""
     fake(tmp_path, "import sys\ndef send(): sys.stdout.write('x')\n")
     (tmp_path / "mcpx.py").write_text("")
     (tmp_path / "my").mkdir()
@@ -116,9 +196,11 @@ import sys, importlib.util
 import mcpx, my.mcp, subprocess, json
 try: import acpnothing
 except ImportError: pass
-assert "wrapt" not in sys.modules
 import mcp
-assert "wrapt" in sys.modules and "mcp.server.stdio" not in sys.modules
+assert importlib.util.find_spec("mcp.server.stdio").origin.endswith("stdio.py")
+assert "wrapt" not in sys.modules
+import mcp.server.stdio
+assert "wrapt" in sys.modules
 answer()
 """)
     assert (done.wire, done.status) == (FRAME, 0), done.text
